@@ -50,26 +50,13 @@ def compiled(
 ) -> Callable[..., Any]:
     """Return a function of a module compiled for some types of arguments, from the cache where it is there.
 
-    Parameters
-    ----------
-    module : str
-        Full name of the module that holds the function.
-    function : str
-        Name of the function.
-    signatures : tuple of str or tuple
-        Types of the arguments, as text "const int32[::1], int64" or as numba's types. One for each set of types that it
-        is called with. An array that is only read is `const`: then it may be read-only, as those of worker processes.
-    calls : tuple of str
-        Full names of other modules whose functions it calls: when one changes, it is compiled anew.
-    called : str
-        How the compilation is announced to users; the function's and module's name by default.
-    **options : object
-        Further options of numba.njit.
-
-    Returns
-    -------
-    callable
-        It releases the interpreter's lock, so that other threads run meanwhile.
+    `signatures`: Types of the arguments, as text "const int32[::1], int64" or as numba's types. One for each set of
+    types that it is called with. An array that is only read is `const`: then it may be read-only, as those of worker
+    processes.
+    `calls`: Full names of other modules whose functions it calls: when one changes, it is compiled anew.
+    `called`: How the compilation is announced to users; the function's and module's name by default.
+    `**options`: Further options of numba.njit.
+    Result: It releases the interpreter's lock, so that other threads run meanwhile.
     """
     with _COMPILING:
         return _declare(module, function, signatures, calls, called, tuple(options.items()))

@@ -73,19 +73,7 @@ class Workers:
     ) -> Generator[_Result, None, None]:
         """Yield `function(common, chunk)` of each chunk, in order.
 
-        Parameters
-        ----------
-        function : callable
-            A function of a module, so that other processes can import it.
-        common : object
-            What all chunks need. Its arrays are sent once, and are read-only in other processes.
-        chunks : sequence of object
-            Small: one is sent with each call.
-
-        Raises
-        ------
-        HostError
-            A worker ended before its work did, or has another version of this tool.
+        `common`: What all chunks need. Its arrays are sent once, and are read-only in other processes.
 
         Notes
         -----
@@ -157,25 +145,10 @@ class Workers:
 def choose_workers(workers: int | None = None, *, kernels: bool = True, seconds: float = np.inf) -> Workers:
     """Return who executes a piece of work.
 
-    Parameters
-    ----------
-    workers : int, optional
-        How many are asked for. None takes what `joblib.parallel_config` says, else all processors of this process.
-    kernels : bool, default True
-        The work is done by compiled functions, which run without Python's lock. Then threads serve by default.
-        Otherwise it stays in this thread, unless joblib is told a backend or a number of jobs.
-    seconds : float, default inf
-        Estimate of what the work takes. Less than 0.2 s stays in this thread.
-
-    Returns
-    -------
-    Workers
-        As joblib is configured in this thread.
-
-    Raises
-    ------
-    ValueError
-        `workers` is not positive.
+    `workers`: How many are asked for. None takes what `joblib.parallel_config` says, else all processors of this
+    process.
+    `kernels`: The work is done by compiled functions, which run without Python's lock. Then threads serve by default.
+    Otherwise it stays in this thread, unless joblib is told a backend or a number of jobs.
     """
     if workers is not None and operator.index(workers) < 1:
         raise ValueError(f"workers is {workers}: give 1 or more, or None")
@@ -206,15 +179,7 @@ def choose_workers(workers: int | None = None, *, kernels: bool = True, seconds:
 def pack(value: object) -> _Packed:
     """Return an object as one array, which joblib memory-maps and dask sends once.
 
-    Parameters
-    ----------
-    value : object
-        Anything that can be pickled.
-
-    Returns
-    -------
-    array of uint8
-        For `unpack`: sizes, the pickle without its arrays, and each array at a multiple of 64 bytes.
+    Result: For `unpack`: sizes, the pickle without its arrays, and each array at a multiple of 64 bytes.
     """
     buffers: list[pickle.PickleBuffer] = []
     outline = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
@@ -229,13 +194,7 @@ def pack(value: object) -> _Packed:
 
 
 def unpack(packed: _Packed) -> Any:
-    """Return the object that `pack` packed; its arrays are views of the packed one, and read-only.
-
-    Parameters
-    ----------
-    packed : array of uint8
-        From `pack`.
-    """
+    """Return the object that `pack` packed; its arrays are views of the packed one, and read-only."""
     if packed.ctypes.data % 8:  # as it came off the network: compiled functions take no array at an odd address
         packed = packed.copy()
     count = int(packed[:8].view(np.int64)[0])

@@ -28,24 +28,8 @@ T = TypeVar("T")
 def records_in(room: str, kind: type[T], *, group: str) -> dict[str, T]:
     """Return the records of a room and of its entry points, by their `name`.
 
-    Parameters
-    ----------
-    room : str
-        The package whose modules are searched. Modules whose name begins with `_` are left out.
-    kind : type
-        The class of the records. It has an attribute `name`.
-    group : str
-        The group of entry points by which other distributions add records.
-
-    Returns
-    -------
-    dict of str to object
-        Those of the room in the order of its modules, then those of other distributions.
-
-    Raises
-    ------
-    HostError
-        Two records have the same name, or an entry point cannot be loaded.
+    `room`: The package whose modules are searched. Modules whose name begins with `_` are left out.
+    Result: Those of the room in the order of its modules, then those of other distributions.
     """
     own = (value for module in _modules(room) for value in vars(module).values() if isinstance(value, kind))
     return _by_name(room, (*own, *offered(group, kind)))
@@ -54,24 +38,9 @@ def records_in(room: str, kind: type[T], *, group: str) -> dict[str, T]:
 def classes_in(room: str, base: type[T], *, group: str) -> dict[str, type[T]]:
     """Return the classes of a room, and of its entry points, that derive from a base, by their `name`.
 
-    Parameters
-    ----------
-    room : str
-        The package whose modules are searched. Modules whose name begins with `_` are left out.
-    base : type
-        What they derive from. It is left out itself, as is a class that a module only imports.
-    group : str
-        The group of entry points by which other distributions add classes.
-
-    Returns
-    -------
-    dict of str to type
-        Those of the room in the order of its modules, then those of other distributions.
-
-    Raises
-    ------
-    HostError
-        Two classes have the same name, or an entry point cannot be loaded.
+    `room`: The package whose modules are searched. Modules whose name begins with `_` are left out.
+    `base`: What they derive from. It is left out itself, as is a class that a module only imports.
+    Result: Those of the room in the order of its modules, then those of other distributions.
     """
     own = (
         value
@@ -86,22 +55,7 @@ def classes_in(room: str, base: type[T], *, group: str) -> dict[str, type[T]]:
 def offered(group: str, kind: type[T]) -> Iterator[T]:
     """Yield what other distributions offer by entry points of a group.
 
-    Parameters
-    ----------
-    group : str
-        The group's name.
-    kind : type
-        What each entry point must be an instance of.
-
-    Yields
-    ------
-    object
-        One object an entry point, in the order of their names.
-
-    Raises
-    ------
-    HostError
-        An entry point cannot be loaded, or is of another kind. The message names its distribution.
+    Result: One object an entry point, in the order of their names.
     """
     for point in sorted(_entry_points(tuple(sys.path)).select(group=group), key=lambda point: point.name):
         yield load(point, kind)
@@ -116,25 +70,7 @@ def _entry_points(_path: tuple[str, ...]) -> EntryPoints:
 
 
 def load(point: EntryPoint, kind: type[T]) -> T:
-    """Return the object that an entry point names.
-
-    Parameters
-    ----------
-    point : importlib.metadata.EntryPoint
-        The entry point.
-    kind : type
-        What the object must be an instance of.
-
-    Returns
-    -------
-    object
-        The object. Its module was imported if need be.
-
-    Raises
-    ------
-    HostError
-        It cannot be loaded, or is of another kind. The message names its distribution.
-    """
+    """Return the object that an entry point names."""
     owner = point.dist.name if point.dist else "an unknown distribution"
     where = f"the extension {point.value} of {owner} (entry point {point.name} of {point.group})"
     try:

@@ -18,29 +18,12 @@ EXTRAS = {"analysis": ("joblib", "llvmlite", "numba", "scipy")}
 
 
 def is_installed(extra: str) -> bool:
-    """Return whether all libraries of an extra can be imported; none of them is loaded.
-
-    Parameters
-    ----------
-    extra : {"analysis"}
-        The extra.
-    """
+    """Return whether all libraries of an extra can be imported; none of them is loaded."""
     return all(importlib.util.find_spec(name) is not None for name in EXTRAS[extra])
 
 
 def require(extra: str) -> None:
-    """Refuse work that an extra is needed for, before it begins.
-
-    Parameters
-    ----------
-    extra : {"analysis"}
-        The extra.
-
-    Raises
-    ------
-    MissingExtraError
-        One of its libraries is missing.
-    """
+    """Refuse work that an extra is needed for, before it begins."""
     for name in EXTRAS[extra]:
         if importlib.util.find_spec(name) is None:
             raise MissingExtraError(name, extra)
@@ -49,20 +32,7 @@ def require(extra: str) -> None:
 def load_library(module: str) -> Any:
     """Import a module of an extra's library.
 
-    Parameters
-    ----------
-    module : str
-        Its full name, such as `scipy.special`.
-
-    Returns
-    -------
-    module
-        The module.
-
-    Raises
-    ------
-    MissingExtraError
-        Its extra is not installed. The message has the command that installs it.
+    Result: The module.
     """
     try:
         return importlib.import_module(module)
@@ -74,25 +44,13 @@ def load_library(module: str) -> Any:
 
 
 def missing_extra(error: ModuleNotFoundError) -> MissingExtraError | None:
-    """Return the message for a module that was not found; None where no extra has it.
-
-    Parameters
-    ----------
-    error : ModuleNotFoundError
-        What the import raised.
-    """
+    """Return the message for a module that was not found; None where no extra has it."""
     library = (error.name or "").partition(".")[0]
     return next((MissingExtraError(library, extra) for extra, names in EXTRAS.items() if library in names), None)
 
 
 class LazyLibrary(ModuleType):
-    """A module of an extra's library that is imported when one of its names is first used.
-
-    Parameters
-    ----------
-    module : str
-        Its full name.
-    """
+    """A module of an extra's library that is imported when one of its names is first used."""
 
     def __init__(self, module: str) -> None:
         super().__init__(module)

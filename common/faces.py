@@ -14,25 +14,10 @@ _NONE: Mapping[str, str] = MappingProxyType({})
 
 
 def lazy_names(package: str, former: Mapping[str, str] = _NONE) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return a package's `__getattr__` and `__dir__`, which import what stands under its `if TYPE_CHECKING:`.
+    """Return a package's `__getattr__` and `__dir__`, which import what its `if TYPE_CHECKING:` imports.
 
-    Those imports are what type checkers and editors read. They are read here, too, from the package's source, so that
+    Type checkers and editors read those imports. They are read here, too, from the package's source, so that
     no second list says where a name is defined.
-
-    Parameters
-    ----------
-    package : str
-        The package, which has an `__all__`.
-    former : mapping of str to str, optional
-        Names that were public in an earlier version, separated by spaces, by the module that defines them. They can be
-        used until the next minor version, with a `DeprecationWarning`.
-
-    Returns
-    -------
-    get : callable
-        To be assigned to `__getattr__` in the package's `__init__.py`.
-    names : callable
-        To be assigned to `__dir__` there: the public names, imported or not.
     """
 
     @cache

@@ -45,20 +45,8 @@ class Framed:
 def to_polars(table: Any) -> pl.DataFrame:
     """Return a table of any library as a polars frame.
 
-    Parameters
-    ----------
-    table : polars.DataFrame, pandas.DataFrame, pyarrow.Table or mapping of str to sequence
-        A lazy frame is collected. Whatever narwhals knows is taken, and whatever speaks Arrow (`__arrow_c_stream__`).
-
-    Returns
-    -------
-    polars.DataFrame
-        The same columns.
-
-    Raises
-    ------
-    DataError
-        It is no table, or its columns differ in length.
+    `table`: A lazy frame is collected. Whatever narwhals knows is taken, and whatever speaks Arrow
+    (`__arrow_c_stream__`).
     """
     import polars as pl  # noqa: PLC0415  slow to load
 
@@ -84,22 +72,7 @@ def to_polars(table: Any) -> pl.DataFrame:
 def to_library(frame: pl.DataFrame, library: Library) -> Any:
     """Return a polars frame as one of another library.
 
-    Parameters
-    ----------
-    frame : polars.DataFrame
-        The table.
-    library : {"polars", "pandas", "pyarrow"}
-        Whose frame to return. It must be installed.
-
-    Returns
-    -------
-    polars.DataFrame, pandas.DataFrame or pyarrow.Table
-        The same columns.
-
-    Raises
-    ------
-    DataError
-        The library is none of these, or is not installed.
+    Result: The same columns.
     """
     if library == "polars":
         return frame

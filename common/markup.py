@@ -38,20 +38,8 @@ def text(content: Content) -> Html:
 def tag(name: str, /, *content: Content, **attributes: str | int | float | bool | None) -> Html:
     """Return an element.
 
-    Parameters
-    ----------
-    name : str
-        The element's name.
-    *content : Content
-        What the element contains.
-    **attributes : str, int, float, bool or None
-        `class_` means class, other underscores are hyphens. True is an attribute without value; False and None leave it
-        out.
-
-    Returns
-    -------
-    Html
-        The element.
+    `**attributes`: `class_` means class, other underscores are hyphens. True is an attribute without value; False and
+    None leave it out.
     """
     written = []
     for key, value in attributes.items():
@@ -88,25 +76,7 @@ def table(
 ) -> Html:
     """Return a table in a frame that scrolls sideways where the window is narrow.
 
-    Parameters
-    ----------
-    caption : Content
-        What the table holds.
-    heads : sequence of str or tuple of str
-        The columns' names, or pairs of a name and an explanation for a tooltip.
-    rows : iterable of sequence of Cell or Content
-        The cells; the first of a row is its header.
-    identity : str, optional
-        The element's id.
-    sortable : bool, default False
-        Make the heads buttons that sort.
-    row_attributes : iterable of dict, optional
-        Attributes of each row, in order.
-
-    Returns
-    -------
-    Html
-        The table.
+    `heads`: The columns' names, or pairs of a name and an explanation for a tooltip.
     """
     columns = [(head, None) if isinstance(head, str) else head for head in heads]
     top = [
@@ -139,13 +109,7 @@ def json_text(value: Any) -> str:
 
 
 def json_block(identity: str, value: Any) -> Html:
-    """Return a script element that holds JSON; nothing in it can end the element or open a comment.
-
-    Raises
-    ------
-    ValueError
-        The value holds a NaN or an infinity, which JSON cannot.
-    """
+    """Return a script element that holds JSON; nothing in it can end the element or open a comment."""
     written = json_text(value)
     for sign in "<>&\u2028\u2029":
         written = written.replace(sign, f"\\u{ord(sign):04x}")

@@ -14,19 +14,7 @@ _HEIGHT = 620
 
 
 class Picture:
-    """A self-contained page: a notebook shows it, and it can be written.
-
-    Parameters
-    ----------
-    page : str
-        The HTML document.
-    headline : str
-        What it shows, in one line.
-    height : int, default 620
-        Pixels that a notebook gives it.
-    writer : callable
-        Writes a page to a path, whole or not at all.
-    """
+    """A self-contained page: a notebook shows it, and it can be written."""
 
     def __init__(
         self, page: str, headline: str, *, writer: Callable[[str | os.PathLike[str], str], None], height: int = _HEIGHT
@@ -34,18 +22,7 @@ class Picture:
         self._page, self._headline, self._height, self._writer = page, headline, height, writer
 
     def write_html(self, path: str | os.PathLike[str]) -> Path:
-        """Write the page.
-
-        Parameters
-        ----------
-        path : path-like
-            The file. It appears whole or not at all.
-
-        Returns
-        -------
-        Path
-            The file.
-        """
+        """Write the page."""
         self._writer(path, self._page)
         return Path(path)
 

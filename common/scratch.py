@@ -21,17 +21,7 @@ def scratch_folder(kind: str, place: Path | None = None) -> Iterator[Path]:
 
     What earlier processes of this user on this host left there, as they were killed, is removed too.
 
-    Parameters
-    ----------
-    kind : str
-        A word for its name, of small letters.
-    place : Path, optional
-        The folder to make it in; by default that for temporary files.
-
-    Yields
-    ------
-    Path
-        The folder, empty and open to this user alone.
+    Result: The folder, empty and open to this user alone.
     """
     above = Path(tempfile.gettempdir()) if place is None else place
     _sweep(above)
@@ -47,16 +37,6 @@ def scratch_file(target: Path) -> Iterator[IO[bytes]]:
     """Make a hidden temporary file beside the file that it will become, and remove it in the end if it is still there.
 
     What earlier processes of this user on this host left there, as they were killed, is removed too.
-
-    Parameters
-    ----------
-    target : Path
-        The file that it will become, which an error names.
-
-    Yields
-    ------
-    binary file
-        Open for writing, with its `name`.
     """
     _sweep(target.parent)
     aside = target.with_name(f".{_prefix('file')}{os.urandom(4).hex()}")
@@ -77,16 +57,6 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """Yield a file that takes its name when it is whole and on disk.
 
     Until then, and where writing fails or the process is killed, the name keeps what it had.
-
-    Parameters
-    ----------
-    path : path-like
-        The file's name.
-
-    Yields
-    ------
-    binary file
-        Open for writing.
     """
     target = Path(path)
     with scratch_file(target) as file:

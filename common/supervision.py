@@ -91,20 +91,7 @@ _WATCHING = _Watcher()
 
 
 def start(command: Sequence[str | os.PathLike[str]], **options: Any) -> subprocess.Popen[Any]:
-    """Start a program in a session of its own that is killed when this process ends.
-
-    Parameters
-    ----------
-    command : sequence of str or path
-        The program and its arguments.
-    **options : object
-        As for `subprocess.Popen`.
-
-    Returns
-    -------
-    subprocess.Popen
-        Hand it to `end` when the program has ended, or shall.
-    """
+    """Start a program in a session of its own that is killed when this process ends."""
     _WATCHING.begin()
     process: subprocess.Popen[Any] = subprocess.Popen(command, start_new_session=True, **options)
     _WATCHING.note("+", process.pid)
@@ -128,28 +115,7 @@ def run(
 ) -> subprocess.CompletedProcess[Any]:
     """Run a program to its end, as `subprocess.run` with `check=False`, and leave nothing of it behind.
 
-    Parameters
-    ----------
-    command : sequence of str or path
-        The program and its arguments.
-    input : str or bytes, optional
-        Its standard input.
-    timeout : float, optional
-        Seconds after which it is killed.
-    **options : object
-        As for `subprocess.Popen`; and `capture_output`.
-
-    Returns
-    -------
-    subprocess.CompletedProcess
-        Exit code and output.
-
-    Raises
-    ------
-    subprocess.TimeoutExpired
-        It did not end in time.
-    OSError
-        It cannot be started.
+    `input`: Its standard input.
     """
     if options.pop("capture_output", False):
         options |= {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}

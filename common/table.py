@@ -132,16 +132,9 @@ class Table:
     def to_text(self, width: int | None = None) -> str:
         """Return the table as plain text.
 
-        Parameters
-        ----------
-        width : int, optional
-            Columns of the terminal that it has to fit; by default those of this terminal (or of COLUMNS), and 120
-            where there is none.
-
-        Returns
-        -------
-        str
-            Lines without spaces at their ends. The last one names the columns that did not fit, if there are any.
+        `width`: Columns of the terminal that it has to fit; by default those of this terminal (or of COLUMNS), and 120
+        where there is none.
+        Result: Lines without spaces at their ends. The last one names the columns that did not fit, if there are any.
         """
         from rich.console import Console  # noqa: PLC0415
 
@@ -165,20 +158,7 @@ class Table:
         return Table([self.columns[place] for place in kept], rows, self.caption)
 
     def to_html(self, *, identity: str | None = None, sortable: bool = False) -> Html:
-        """Return the table as markup.
-
-        Parameters
-        ----------
-        identity : str, optional
-            The element's id.
-        sortable : bool, default False
-            Make the heads buttons that sort.
-
-        Returns
-        -------
-        Html
-            A table in a frame that scrolls sideways where the window is narrow.
-        """
+        """Return the table as markup."""
         rows = []
         for row in self.rows:
             cells = [cell if isinstance(cell, Cell) else Cell(cell) for cell in row]

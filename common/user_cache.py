@@ -27,17 +27,7 @@ def user_cache() -> Path:
     It is `unperturbed` in ``$XDG_CACHE_HOME``, else in ``~/.cache``. A relative ``XDG_CACHE_HOME`` is invalid and
     ignored, as the base directory specification asks.
 
-    Returns
-    -------
-    Path
-        A folder of this user, which others cannot write to (a new one has the mode 0700).
-
-    Raises
-    ------
-    HostError
-        The folder, or one above it, belongs to another user or can be changed by one.
-    OSError
-        It cannot be made; the message has the advice.
+    Result: A folder of this user, which others cannot write to (a new one has the mode 0700).
     """
     named = Path(os.environ.get("XDG_CACHE_HOME", ""))
     try:
@@ -72,18 +62,7 @@ def _close(folder: Path) -> None:
 
 
 def is_own_file(path: Path) -> bool:
-    """Return whether there is such a file in the cache.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-
-    Raises
-    ------
-    HostError
-        It belongs to another user, who may have put anything into it.
-    """
+    """Return whether there is such a file in the cache."""
     try:
         state = path.lstat()
     except FileNotFoundError:

@@ -24,19 +24,7 @@ _SHOWN = 5
 def number(value: float | None, digits: int = 3, *, zeros: bool = False) -> str:
     """Write a number with so many significant digits.
 
-    Parameters
-    ----------
-    value : float or None
-        None and what is not finite are written as `–`.
-    digits : int, default 3
-        Significant digits.
-    zeros : bool, default False
-        Keep zeros at the end: `4.0`.
-
-    Returns
-    -------
-    str
-        `1.23`, `12,300`, `−4`.
+    `value`: None and what is not finite are written as `–`.
     """
     if value is None or not math.isfinite(value):
         return "–"
@@ -52,15 +40,7 @@ def number(value: float | None, digits: int = 3, *, zeros: bool = False) -> str:
 def visible(text: str) -> str:
     """Write out what would command a terminal in a text that others chose: `\\x1b[31m`, where it would turn red.
 
-    Parameters
-    ----------
-    text : str
-        Names, paths, messages, what a program printed.
-
-    Returns
-    -------
-    str
-        The same without controls but for tabs and line ends. A text of JSON stays the same JSON.
+    Result: The same without controls but for tabs and line ends. A text of JSON stays the same JSON.
     """
     return _UNSAFE.sub(_written_out, text)
 
@@ -107,17 +87,8 @@ def p_value(p: float) -> str:
 def duration(seconds: float | None, *, whole: bool = False) -> str:
     """Write a time span.
 
-    Parameters
-    ----------
-    seconds : float or None
-        None and what is not finite are written as `–`.
-    whole : bool, default False
-        Whole seconds, for what is an estimate anyway.
-
-    Returns
-    -------
-    str
-        `0.42 s`, `8 s`, `3 min 20 s`, `2 h 5 min`.
+    `seconds`: None and what is not finite are written as `–`.
+    `whole`: Whole seconds, for what is an estimate anyway.
     """
     if seconds is None or not math.isfinite(seconds):
         return "–"
@@ -148,22 +119,10 @@ def first_of(names: Sequence[str], most: int = _SHOWN) -> str:
 def nearest(word: str, known: Iterable[str], *, limit: int = 3, cutoff: float = 60) -> tuple[str, ...]:
     """Return the known names whose spelling is most like a word's.
 
-    Parameters
-    ----------
-    word : str
-        What was written. Its first 100 letters count.
-    known : iterable of str
-        The names that there are.
-    limit : int, default 3
-        How many are returned at most.
-    cutoff : float, default 60
-        Names that are less alike than this are left out; 100 is the same name.
-
-    Returns
-    -------
-    tuple of str
-        The nearest first. One slip (a letter wrong, missing, too many, or two swapped) comes before all else, in words
-        of three letters or more: of shorter ones it leaves too little.
+    `limit`: How many are returned at most.
+    `cutoff`: Names that are less alike than this are left out; 100 is the same name.
+    Result: The nearest first. One slip (a letter wrong, missing, too many, or two swapped) comes before all else, in
+    words of three letters or more: of shorter ones it leaves too little.
     """
     from rapidfuzz import fuzz, process, utils  # noqa: PLC0415  only a mistake needs it
     from rapidfuzz.distance import OSA  # noqa: PLC0415

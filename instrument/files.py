@@ -9,19 +9,7 @@ import os
 
 
 def write_whole(path: str, content: bytes, *, executable: bool = False, changed_ns: int | None = None) -> None:
-    """Write a file that appears whole or not at all, however many processes write it at once.
-
-    Parameters
-    ----------
-    path : str
-        The file. Its folder is made when missing.
-    content : bytes
-        What it contains.
-    executable : bool, default False
-        Make it executable.
-    changed_ns : int, optional
-        Time of change that it gets; the time when it is written by default.
-    """
+    """Write a file that appears whole or not at all, however many processes write it at once."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     aside = f"{path}.{os.getpid()}.{os.urandom(4).hex()}"
     try:

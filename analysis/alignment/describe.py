@@ -79,20 +79,7 @@ def notes(alignment: Alignment) -> list[str]:
 
 
 def merge_table(merged: MergedTrace, rejected: tuple[str, ...] = ()) -> Table:
-    """Return a row for each group of repetitions in a merged trace.
-
-    Parameters
-    ----------
-    merged : MergedTrace
-        The trace.
-    rejected : tuple of str, default ()
-        Configurations that the outer check shows perturbed; they are marked.
-
-    Returns
-    -------
-    Table
-        With the run, its metrics and the spread of its alignments.
-    """
+    """Return a row for each group of repetitions in a merged trace."""
     columns = [
         *(Column(head) for head in ("from", "run", "metrics")),
         *(Column(head, "right") for head in ("spread, median", "90 %")),

@@ -21,16 +21,9 @@ SHORTEST = 8
 def agreement(x: FloatArray, y: FloatArray) -> FloatArray:
     """Correlate two runs along a path, window by window.
 
-    Parameters
-    ----------
-    x, y : array of float64, shape (elements, metrics)
-        Both runs' values at each element of a path.
-
-    Returns
-    -------
-    float64, shape (elements,)
-        Pearson's correlation over the 33 elements around each, of that metric in which it is largest; 0 where one does
-        not vary.
+    `x`, `y`: array of float64, shape (elements, metrics). Both runs' values at each element of a path.
+    Result: float64, shape (elements,). Pearson's correlation over the 33 elements around each, of that metric in which
+    it is largest; 0 where one does not vary.
     """
     elements = len(x)
     half = WINDOW // 2
@@ -53,17 +46,9 @@ def agreement(x: FloatArray, y: FloatArray) -> FloatArray:
 def flat_elements(path: WarpPath, x: FloatArray, y: FloatArray) -> NDArray[np.bool_]:
     """Mark the elements of a path along which two runs have nothing in common.
 
-    Parameters
-    ----------
-    path : WarpPath
-        An alignment that does not follow noise: one with a penalty.
-    x, y : array of float64, shape (n, metrics) and (m, metrics)
-        The runs.
-
-    Returns
-    -------
-    array of bool, shape (elements,)
-        True in stretches of at least 8 elements without agreement. An anchor, and the ends, are no part of any.
+    `x`, `y`: array of float64, shape (n, metrics) and (m, metrics). The runs.
+    Result: array of bool, shape (elements,). True in stretches of at least 8 elements without agreement. An anchor, and
+    the ends, are no part of any.
 
     Notes
     -----
@@ -88,20 +73,12 @@ def even_pace(
 ) -> tuple[IntArray, IntArray]:
     """Replace stretches of a path by lines of even pace.
 
-    Parameters
-    ----------
-    x_index, y_index : array of int64, shape (elements,)
-        A warp path.
-    stretches : array of int64, shape (k, 2)
-        Element before, and element after, what is replaced; in order, apart but for their ends.
-    pace_x, pace_y : array of float64, shape (n,) and (m,)
-        Progress at the middle of each interval, never falling; within a stretch both runs progress alike. The
-        interval's number makes the line straight in time.
-
-    Returns
-    -------
-    x_index, y_index : int64, shape (elements,)
-        A warp path.
+    `x_index`, `y_index`: array of int64, shape (elements,). A warp path.
+    `stretches`: array of int64, shape (k, 2). Element before, and element after, what is replaced; in order, apart but
+    for their ends.
+    `pace_x`, `pace_y`: array of float64, shape (n,) and (m,). Progress at the middle of each interval, never falling;
+    within a stretch both runs progress alike. The interval's number makes the line straight in time.
+    Result `x_index`, `y_index`: int64, shape (elements,). A warp path.
     """
     parts_x, parts_y, done = [], [], 0
     for start, stop in stretches.tolist():
@@ -115,17 +92,8 @@ def even_pace(
 def path_from_positions(positions: FloatArray, length_y: int) -> tuple[IntArray, IntArray]:
     """Return the warp path that aligns each interval of x with the interval of y at a position.
 
-    Parameters
-    ----------
-    positions : array of float64, shape (n,)
-        Where y does the work of each interval of x [intervals]; never falling.
-    length_y : int
-        M.
-
-    Returns
-    -------
-    x_index, y_index : int64, shape (elements,)
-        From (0, 0) to (n − 1, m − 1).
+    `positions`: array of float64, shape (n,). Where y does the work of each interval of x [intervals]; never falling.
+    Result `x_index`, `y_index`: int64, shape (elements,). From (0, 0) to (n − 1, m − 1).
     """
     n = len(positions)
     j = np.clip(np.floor(positions).astype(np.int64), 0, length_y - 1)

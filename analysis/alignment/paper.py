@@ -44,22 +44,7 @@ class PreparedRun:
 
     @classmethod
     def of(cls, trace: Trace, *, on: Sequence[str], anchor: str | None) -> PreparedRun:
-        """Prepare a run.
-
-        Parameters
-        ----------
-        trace : Trace
-            The run.
-        on : sequence of str
-            Metrics to align on.
-        anchor : str or None
-            A counter whose milestones are anchors.
-
-        Raises
-        ------
-        DataError
-            A metric is missing or not finite; the anchor counts no events.
-        """
+        """Prepare a run."""
         rows = finite_values(trace, tuple(on), mend=False)
         milestones = None
         if anchor is not None:

@@ -18,19 +18,7 @@ _SHORT = 0.25
 def finite_values(trace: Trace, on: tuple[str, ...], *, mend: bool) -> FloatArray:
     """Return a trace's values of some metrics, shape (intervals, metrics).
 
-    Parameters
-    ----------
-    trace : Trace
-        The run.
-    on : tuple of str
-        Names of the metrics.
-    mend : bool
-        Interpolate intervals that are much shorter than the others from their neighbours.
-
-    Raises
-    ------
-    DataError
-        No metric is named, one is missing, or a value is not finite.
+    `mend`: Interpolate intervals that are much shorter than the others from their neighbours.
     """
     if not on:
         raise DataError("no metric to align on: name at least one, such as IPC")
@@ -54,17 +42,7 @@ def ascending_columns(rows: FloatArray) -> FloatArray:
 def common_scales(on: tuple[str, ...], x: FloatArray, y: FloatArray) -> FloatArray:
     """Return what both runs' values of each metric are divided by: their common range, without outlying intervals.
 
-    Parameters
-    ----------
-    on : tuple of str
-        Names of the metrics.
-    x, y : array of float64, shape (metrics, intervals)
-        From `ascending_columns`.
-
-    Raises
-    ------
-    DataError
-        A metric is constant.
+    `x`, `y`: array of float64, shape (metrics, intervals). From `ascending_columns`.
     """
     # Swapped runs give the same number to the last bit. Sorting two ascending runs is merging them.
     merged = np.sort(np.concatenate((x, y), axis=1), axis=1, kind="stable")

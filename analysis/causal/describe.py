@@ -184,17 +184,7 @@ def share_text(share: float) -> str:
 def edges_table(model: CausalModel, *, link: str = "") -> Table:
     """Return the edges with their evidence.
 
-    Parameters
-    ----------
-    model : CausalModel
-        The model.
-    link : str, default ""
-        What links to an effect begin with, its number follows; empty for no links.
-
-    Returns
-    -------
-    Table
-        One row an edge; open directions are toned as undecided.
+    `link`: What links to an effect begin with, its number follows; empty for no links.
     """
     columns = (
         Column("edge", meaning="cause and effect"),

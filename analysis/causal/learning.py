@@ -47,24 +47,7 @@ SHARE = 0.75
 def stability_of(
     data: Data, adjacencies: Callable[[Data], Iterable[Pair]], *, subsamples: int, seed: int
 ) -> Mapping[Pair, float]:
-    """Return for each pair of variables in how many of the subsamples they are adjacent, as a share.
-
-    Parameters
-    ----------
-    data : Data
-        The whole table.
-    adjacencies : callable
-        Learns which variables are adjacent from some rows.
-    subsamples : int
-        How many; 0 gives no shares.
-    seed : int
-        Seed of the subsamples.
-
-    Returns
-    -------
-    mapping of Pair to float
-        Pairs that were never adjacent are not in it.
-    """
+    """Return for each pair of variables in how many of the subsamples they are adjacent, as a share."""
     random = np.random.default_rng(seed)
     counts: Counter[Pair] = Counter()
     size = max(3, round(SHARE * data.rows))

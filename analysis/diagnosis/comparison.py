@@ -378,17 +378,7 @@ def _share_in_the_middle(times: Counts, duration: int) -> float:
 def compare(references: Sequence[EventTrace], trace: EventTrace) -> Comparison:
     """Compare a trace with its references, without checking that they fit together.
 
-    Parameters
-    ----------
-    references : sequence of EventTrace
-        One or more, in the trace's unit.
-    trace : EventTrace
-        The trace to diagnose.
-
-    Returns
-    -------
-    Comparison
-        All types in one numbering.
+    `references`: One or more, in the trace's unit.
     """
     types, ids = shared_ids([*references, trace])
     each = [Occurrences(one, numbers, len(types)) for one, numbers in zip([*references, trace], ids, strict=True)]
@@ -398,17 +388,8 @@ def compare(references: Sequence[EventTrace], trace: EventTrace) -> Comparison:
 def fill(times: NDArray[np.int64], missing: int) -> Floats:
     """Return times with missing ones interpolated in the largest gaps, so that lost events are not taken for delay.
 
-    Parameters
-    ----------
-    times : array of int64, shape (events,)
-        At least two.
-    missing : int
-        How many to interpolate; 0 or less: none.
-
-    Returns
-    -------
-    array of float64, shape (events + missing,)
-        In order.
+    `times`: array of int64, shape (events,). At least two.
+    Result: array of float64, shape (events + missing,). In order.
     """
     if missing <= 0:
         return times.astype(np.float64)

@@ -48,17 +48,7 @@ def time_text(ticks: float, unit: str) -> str:
 def facts(finding: Finding, unit: str) -> list[tuple[str, str]]:
     """Return what is known of a finding, as pairs of name and value.
 
-    Parameters
-    ----------
-    finding : Finding
-        The anomaly.
-    unit : str
-        Of the diagnosis' ticks.
-
-    Returns
-    -------
-    list of tuple of (str, str)
-        Since when, where, how much, and how certain; what is not known is left out.
+    Result: Since when, where, how much, and how certain; what is not known is left out.
     """
     measured, threshold = (_amount(finding, value, unit) for value in (finding.measured, finding.threshold))
     floor = "not known" if finding.floor is None else _amount(finding, finding.floor, unit)
@@ -122,22 +112,7 @@ def findings_table(diagnosis: Diagnosis) -> Table:
 
 
 def carriers_table(finding: Finding, unit: str, most: int | None = None) -> Table:
-    """Return the event types that carry a finding, the largest share first.
-
-    Parameters
-    ----------
-    finding : Finding
-        The anomaly.
-    unit : str
-        Of the diagnosis' ticks.
-    most : int, optional
-        How many types; all by default.
-
-    Returns
-    -------
-    Table
-        With share, change, plugin, element and event.
-    """
+    """Return the event types that carry a finding, the largest share first."""
     columns = [
         Column("share", "right"),
         Column("change", "right"),

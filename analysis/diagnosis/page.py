@@ -263,18 +263,11 @@ def lanes_of(comparison: Comparison) -> list[tuple[str, list[int]]]:
 def differences(here: Floats, theirs: Floats) -> tuple[Floats, Floats]:
     """Return how many events are missing from and added to each interval, beyond what the references allow.
 
-    Parameters
-    ----------
-    here : shape (intervals,)
-        The trace's counts.
-    theirs : shape (references, intervals)
-        What five neighbouring intervals hold together must leave their range by as much again as they vary; with one,
-        by the square root of its count. So events that only came a little earlier or later are no difference.
-
-    Returns
-    -------
-    missing, added : shape (intervals,)
-        Against the median of the references.
+    `here`: shape (intervals,). The trace's counts.
+    `theirs`: shape (references, intervals). What five neighbouring intervals hold together must leave their range by as
+    much again as they vary; with one, by the square root of its count. So events that only came a little earlier or
+    later are no difference.
+    Result `missing`, `added`: shape (intervals,). Against the median of the references.
     """
 
     def around(counts: Floats) -> Floats:

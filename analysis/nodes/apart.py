@@ -21,15 +21,8 @@ LEVEL = 0.01
 def apart(quantities: Mapping[str, Mapping[str, float]]) -> dict[str, str]:
     """Return the nodes that are apart in their baselines, each with what differs.
 
-    Parameters
-    ----------
-    quantities : mapping of str to mapping of str to float
-        Quantity (such as the mean logarithm of a metric's total in the baseline) to node to its value.
-
-    Returns
-    -------
-    dict of str to str
-        A clause for each such node; empty with fewer than 5 nodes.
+    `quantities`: Quantity (such as the mean logarithm of a metric's total in the baseline) to node to its value.
+    Result: A clause for each such node; empty with fewer than 5 nodes.
 
     Notes
     -----

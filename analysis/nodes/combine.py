@@ -105,20 +105,7 @@ class _Strata:
 def combine_nodes(verdicts: Mapping[str, Verdict]) -> Combined:
     """Combine the verdicts of several nodes on one configuration.
 
-    Parameters
-    ----------
-    verdicts : mapping of str to Verdict
-        Node to its verdict, by the variation between runs (`method` is `runs`).
-
-    Returns
-    -------
-    Combined
-        On these nodes, on their type, and how much the nodes differ.
-
-    Raises
-    ------
-    DataError
-        There is no verdict, or they were made at different α or tolerance.
+    `verdicts`: Node to its verdict, by the variation between runs (`method` is `runs`).
     """
     if not verdicts:
         raise DataError("there is no node to combine; give the verdict of at least one")

@@ -27,17 +27,7 @@ _RADIO_MOST = 3
 
 
 def document(title: str, *body: Content, version: str) -> str:
-    """Return an HTML document; its root's `data-state` becomes `drawn` when the last figure is drawn.
-
-    Parameters
-    ----------
-    title : str
-        Of the window.
-    body : Content
-        What stands in it; the footer and the figures' scripts are added.
-    version : str
-        Of this tool.
-    """
+    """Return an HTML document; its root's `data-state` becomes `drawn` when the last figure is drawn."""
     head = tag(
         "head",
         tag("meta", charset="utf-8"),

@@ -30,17 +30,7 @@ def interval_of(change: Change) -> tuple[float, float]:
 def interval_points(
     rows: Rows, name: Callable[[int, Change], str], *, more: str = ""
 ) -> Iterator[tuple[dict[str, Any], Rows]]:
-    """Yield one Plotly trace for each verdict that occurs, with the changes that it shows.
-
-    Parameters
-    ----------
-    rows : sequence of (int, Change)
-        Changes, each with its row in the figure.
-    name : callable
-        What stands above a change under the mouse.
-    more : str, default ""
-        What a click does.
-    """
+    """Yield one Plotly trace for each verdict that occurs, with the changes that it shows."""
     for verdict, marker in MARKER.items():
         drawn = [(row, change) for row, change in rows if change.verdict == verdict]
         if not drawn:

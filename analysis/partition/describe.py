@@ -100,18 +100,7 @@ def _largest_change(subset: CertifiedSubset) -> str:
 
 
 def left_out_table(plan: Plan) -> Table:
-    """Return one row for each metric or subset without a certificate: why, and a suggestion.
-
-    Parameters
-    ----------
-    plan : Plan
-        What a search found.
-
-    Returns
-    -------
-    Table
-        What cannot be measured first.
-    """
+    """Return one row for each metric or subset without a certificate: why, and a suggestion."""
     rows: list[list[Cell | str]] = [
         [each.metric, verdict_cell("perturbed"), each.reason, each.advice] for each in plan.unmeasurable
     ]

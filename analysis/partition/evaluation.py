@@ -103,13 +103,6 @@ class Settings:
 class Limits:
     """Counts runs and hours, and stops before a limit would be exceeded.
 
-    Parameters
-    ----------
-    settings : Settings
-        With the limits.
-    clock : callable
-        Seconds, monotone.
-
     Attributes
     ----------
     runs : int
@@ -131,13 +124,7 @@ class Limits:
         return (self._clock() - self._began) / 3600
 
     def require(self, runs: int, reserve: int = 0) -> None:
-        """Ask for runs, with `reserve` more kept back, though never more than half of what there is.
-
-        Raises
-        ------
-        Stop
-            They would go over a limit.
-        """
+        """Ask for runs, with `reserve` more kept back, though never more than half of what there is."""
         most, hours = self._settings.max_runs, self._settings.max_hours
         if most is not None and self.runs + runs + min(reserve, most // 2) > most:
             kept = f", and {min(reserve, most // 2)} are kept for certification" if reserve else ""

@@ -18,23 +18,6 @@ def improve(evaluator: CandidateEvaluator, subsets: Sequence[Subset]) -> list[Su
 
     A union may be unperturbed though smaller unions were not, so unions are tried however the subsets came about. Each
     try is a measurement: nothing is saved that was not shown.
-
-    Parameters
-    ----------
-    evaluator : CandidateEvaluator
-        Where unions are measured.
-    subsets : sequence of Subset
-        Disjoint, each accepted by the evaluator.
-
-    Returns
-    -------
-    list of Subset
-        The same metrics in as many subsets or fewer, each accepted.
-
-    Raises
-    ------
-    Stop
-        A limit is reached.
     """
     evaluator.stage = "improve"
     found = list(subsets)
@@ -92,11 +75,6 @@ def regroup(evaluator: CandidateEvaluator, subsets: Sequence[Subset]) -> list[Su
     """Return the metrics in one subset fewer, each accepted by the evaluator, None where no proposal held.
 
     A proposal's most suspicious subset is measured first, so that a bad proposal costs one measurement.
-
-    Raises
-    ------
-    Stop
-        A limit is reached.
     """
     groups = len(subsets) - 1
     if groups < 2:
@@ -127,21 +105,11 @@ def regroup(evaluator: CandidateEvaluator, subsets: Sequence[Subset]) -> list[Su
 def suspicions(rows: NDArray[np.bool_], failed: NDArray[np.bool_], steps: int = 25) -> FloatArray:
     """Guess of each pair of metrics how likely it makes a subset fail.
 
-    Parameters
-    ----------
-    rows : array of bool, shape (subsets, metrics)
-        What was measured.
-    failed : array of bool, shape (subsets,)
-        What was not accepted.
-    steps : int, default 25
-        Of expectation and maximisation.
-
-    Returns
-    -------
-    array of float64, shape (metrics, metrics)
-        u, symmetric, 0 on the diagonal. The model: a subset is accepted with chance exp(−Σ u) over its pairs (a noisy
-        OR). A pair that was in accepted subsets is cleared, and the blame for a failure goes to the pairs that were
-        not.
+    `rows`: array of bool, shape (subsets, metrics). What was measured.
+    `failed`: array of bool, shape (subsets,). What was not accepted.
+    Result: array of float64, shape (metrics, metrics). U, symmetric, 0 on the diagonal. The model: a subset is accepted
+    with chance exp(−Σ u) over its pairs (a noisy OR). A pair that was in accepted subsets is cleared, and the blame for
+    a failure goes to the pairs that were not.
     """
     x = rows.astype(np.float64)
     met = x.T @ x
@@ -163,21 +131,9 @@ def propose(
 ) -> NDArray[np.intp] | None:
     """Put metrics into groups with little suspicion inside, none of which is known to fail.
 
-    Parameters
-    ----------
-    suspicion : array of float64
-        As of `suspicions`.
-    groups : int
-        At most so many.
-    failing : array of bool, shape (subsets, metrics)
-        Groups to avoid.
-    rng : np.random.Generator
-        Draws where the descent starts.
-
-    Returns
-    -------
-    array of int, shape (metrics,), or None
-        Each metric's group; None where every start led to a group that is known to fail.
+    `failing`: array of bool, shape (subsets, metrics). Groups to avoid.
+    Result: array of int, shape (metrics,), or None. Each metric's group; None where every start led to a group that is
+    known to fail.
     """
     avoided = {row.tobytes() for row in failing}
     weight = suspicion.copy()

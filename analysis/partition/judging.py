@@ -350,23 +350,8 @@ def chance_to_show(
 ) -> FloatArray:
     """Guess how likely 1, 2, …, `maximum` repetitions show every change to lie within the tolerance.
 
-    Parameters
-    ----------
-    seen : ObservedChanges
-        What the guess is made from.
-    level : float
-        α of each one-sided bound.
-    tolerance : float
-        |Δρ| that counts as no perturbation.
-    maximum : int
-        Most repetitions.
-    benefit : float, default 0.0
-        Standard errors by which each change is taken to be smaller than it was seen.
-
-    Returns
-    -------
-    array of float64, shape (maximum,)
-        One chance for each number of repetitions.
+    `benefit`: Standard errors by which each change is taken to be smaller than it was seen.
+    Result: array of float64, shape (maximum,). One chance for each number of repetitions.
 
     Notes
     -----

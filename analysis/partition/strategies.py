@@ -183,13 +183,7 @@ STRATEGIES: dict[str, Strategy] = {each.name: each for each in (FirstFit(), Rest
 
 
 def find_strategy(strategy: str | Strategy) -> Strategy:
-    """Return the strategy of that name, or the one given.
-
-    Raises
-    ------
-    ValueError
-        No strategy has that name.
-    """
+    """Return the strategy of that name, or the one given."""
     if not isinstance(strategy, str):
         return strategy
     if strategy not in STRATEGIES:

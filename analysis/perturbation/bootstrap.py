@@ -45,15 +45,7 @@ _SMALL = 2.0
 def block_length(series: FloatArray) -> float:
     """Estimate the best mean block length for the stationary bootstrap of a series' mean.
 
-    Parameters
-    ----------
-    series : array of float64, shape (n,)
-        One value an interval.
-
-    Returns
-    -------
-    float
-        From 1 to the smaller of n/3 and 3·√n [intervals].
+    `series`: array of float64, shape (n,). One value an interval.
 
     Notes
     -----
@@ -88,14 +80,8 @@ def bootstrap_error(
 ) -> FloatArray:
     """Return the standard error of Fisher's z of pairs of metrics within one run, shape (pairs,).
 
-    Parameters
-    ----------
-    ranks : float64, shape (intervals, metrics)
-        From `standard_ranks`. Ranks are drawn, not ranked anew: Spearman's coefficient is Pearson's of the ranks.
-    first, second : sequence of int
-        The metrics of each pair.
-    rng : np.random.Generator
-        Draws the blocks.
+    `ranks`: float64, shape (intervals, metrics). From `standard_ranks`. Ranks are drawn, not ranked anew: Spearman's
+    coefficient is Pearson's of the ranks.
     """
     products = ranks[:, first] * ranks[:, second]
     mean_length = max(block_length(column) for column in products.T)
@@ -138,14 +124,8 @@ def compare_by_bootstrap(
 ) -> Comparison:
     """Compare coefficients of few runs, by errors from within them; by the spread between them where that is wider.
 
-    Parameters
-    ----------
-    reference, observed : array of float64, shape (k, m) and (r, m)
-        Spearman's ρ, one row a run.
-    errors : tuple of array of float64
-        Standard errors on Fisher's scale of both sides, shapes as these; from `bootstrap_error`.
-    alpha : float
-        Level of each one-sided bound of the interval.
+    `reference`, `observed`: array of float64, shape (k, m) and (r, m). Spearman's ρ, one row a run.
+    `errors`: Standard errors on Fisher's scale of both sides, shapes as these; from `bootstrap_error`.
 
     Notes
     -----

@@ -34,20 +34,8 @@ def compared_metrics(
 ) -> tuple[tuple[str, ...], Excluded]:
     """Choose the metrics to compare: hardware, simulated, and what is derived from these alone.
 
-    Parameters
-    ----------
-    trace : Trace
-        One of the runs.
-    names : sequence of str or None
-        The metrics, of whatever kind. None for all that are hardware, simulated or derived from such, and where there
-        is none of these for those of the operating system.
-    software : bool, default False
-        Software metrics too, and what is derived from them.
-
-    Raises
-    ------
-    DataError
-        A name is unknown, or none is left.
+    `names`: The metrics, of whatever kind. None for all that are hardware, simulated or derived from such, and where
+    there is none of these for those of the operating system.
     """
     for name in names or ():
         trace[name]
@@ -107,29 +95,8 @@ def comparable_values(
 ) -> tuple[list[FloatArray], dict[str, str]]:
     """Return the values of runs that may be compared with a reference run, and the metrics that do not vary.
 
-    Parameters
-    ----------
-    reference : Trace
-        A run of the baseline.
-    traces : sequence of Trace
-        The runs, the reference perhaps among them.
-    runs : sequence of str
-        Their names.
-    metrics : sequence of str
-        The columns to read.
-
-    Returns
-    -------
-    list of array of float64
-        One array a run, shape (intervals, metrics).
-    dict of str to str
-        Each metric that is constant in some run, and the reason to leave it out: its correlation is undefined.
-
-    Raises
-    ------
-    DataError
-        Another host, program or interval, a metric missing or counted by another source, fewer than 30 intervals, or a
-        value that is not finite.
+    Result: One array a run, shape (intervals, metrics).
+    Result: Each metric that is constant in some run, and the reason to leave it out: its correlation is undefined.
     """
     _require_alike(reference, traces, runs, metrics)
     values = [_metric_values(trace, run, metrics) for trace, run in zip(traces, runs, strict=True)]
@@ -211,13 +178,7 @@ def _constant_metrics(values: FloatArray, run: str, metrics: Sequence[str]) -> d
 
 
 def require_variation(values: Sequence[FloatArray]) -> None:
-    """Refuse runs that are copies of one another, whose spread is zero.
-
-    Raises
-    ------
-    DataError
-        All runs are identical.
-    """
+    """Refuse runs that are copies of one another, whose spread is zero."""
     if all(np.array_equal(values[0], other) for other in values[1:]):
         raise DataError(
             f"all {len(values)} baseline runs are identical in every metric and interval, so nothing is known of the "

@@ -108,10 +108,7 @@ class Comparison:
     def p_beyond(self, tolerance: float | FloatArray) -> FloatArray:
         """Return the p-value of "no change of ρ beyond the tolerance" for each coefficient, shape (m,).
 
-        Parameters
-        ----------
-        tolerance : float or array of float64, shape (m,)
-            |Δρ| that counts as no perturbation; 0 asks for any change.
+        `tolerance`: float or array of float64, shape (m,). |Δρ| that counts as no perturbation; 0 asks for any change.
 
         Notes
         -----
@@ -173,19 +170,7 @@ class Comparison:
 def compare_runs(reference: FloatArray, observed: FloatArray, *, intervals: int, alpha: float) -> Comparison:
     """Compare coefficients of checked runs with those of reference runs.
 
-    Parameters
-    ----------
-    reference, observed : array of float64, shape (k, m) and (r, m)
-        K ≥ 3, r ≥ 1 Spearman's ρ, one row a run.
-    intervals : int
-        Of the shortest run.
-    alpha : float
-        Level of each one-sided bound of the interval.
-
-    Returns
-    -------
-    Comparison
-        One change for each coefficient.
+    `reference`, `observed`: array of float64, shape (k, m) and (r, m). K ≥ 3, r ≥ 1 Spearman's ρ, one row a run.
 
     Notes
     -----
@@ -277,10 +262,7 @@ def runs_to_decide(
     without, the runs that were made are kept. `relative_spread` is the spread of the checked runs over the reference's
     where there is a change (`compare_outer.relative_spread`).
 
-    Returns
-    -------
-    int or None
-        None when more than `MAXIMUM_RUNS` would be needed, as for a change that is about the tolerance.
+    Result: None when more than `MAXIMUM_RUNS` would be needed, as for a change that is about the tolerance.
     """
     runs, references, freedom, wanted, quantile = _plans(k, r, fewest, alpha, family)
     spread = standard_error / np.sqrt(1 / k + 1 / r)

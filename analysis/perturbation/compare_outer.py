@@ -84,15 +84,10 @@ relation to its own noise than in relation to both."""
 def relative_spread(reference_mean: FloatArray, observed_mean: FloatArray) -> FloatArray:
     """Return the spread of checked runs over that of reference runs, from means of ρ; see the module.
 
-    Parameters
-    ----------
-    reference_mean, observed_mean : array of float64, shape (m,)
-        Mean ρ of reference runs with one another, and of checked runs with them.
-
-    Returns
-    -------
-    array of float64, shape (m,)
-        At least 1, which it is without a change, and where reference runs do not correlate.
+    `reference_mean`, `observed_mean`: array of float64, shape (m,). Mean ρ of reference runs with one another, and of
+    checked runs with them.
+    Result: array of float64, shape (m,). At least 1, which it is without a change, and where reference runs do not
+    correlate.
     """
     within = np.clip(reference_mean, 1e-3, 1 - 1e-9)
     across = np.clip(observed_mean, 1e-3, 1 - 1e-9)
@@ -114,21 +109,11 @@ def compare_outer_runs(
 ) -> Comparison:
     """Compare outer correlations of checked runs with those of reference runs.
 
-    Parameters
-    ----------
-    reference, observed : array of float64, shape (k, m) and (r, m)
-        Mean ρ of each of k ≥ 3 reference runs with the others, and of each checked run with all reference runs.
-    pair_variance : array of float64, shape (m,)
-        How much of the variation on Fisher's scale belongs to two runs together, from `pair_variance`.
-    intervals : int
-        Of the shortest run.
-    alpha : float
-        Level of the interval's near bound, one-sided; the far one is taken at half of it.
-
-    Returns
-    -------
-    Comparison
-        One change for each coefficient.
+    `reference`, `observed`: array of float64, shape (k, m) and (r, m). Mean ρ of each of k ≥ 3 reference runs with the
+    others, and of each checked run with all reference runs.
+    `pair_variance`: array of float64, shape (m,). How much of the variation on Fisher's scale belongs to two runs
+    together, from `pair_variance`.
+    `alpha`: Level of the interval's near bound, one-sided; the far one is taken at half of it.
     """
     k, r = len(reference), len(observed)
     before, after = fisher(reference), fisher(observed)
@@ -235,14 +220,8 @@ def compare_with_one_run(matrix: FloatArray, observed_z: FloatArray, *, alpha: f
 
     The one run need not be a baseline.
 
-    Parameters
-    ----------
-    matrix : array of float64, shape (k, k, m)
-        K ≥ 4 Fisher's z between baseline runs, from `outer_matrix`.
-    observed_z : float64, shape (r, m)
-        Fisher's z of r checked runs, each against the one run.
-    alpha : float
-        Level of each one-sided bound.
+    `matrix`: array of float64, shape (k, k, m). K ≥ 4 Fisher's z between baseline runs, from `outer_matrix`.
+    `observed_z`: float64, shape (r, m). Fisher's z of r checked runs, each against the one run.
 
     Notes
     -----

@@ -30,15 +30,9 @@ _VALUE_S = 0.05e-6
 def standard_ranks(values: ArrayLike) -> FloatArray:
     """Rank each column (ties share their mean rank) and scale it to mean 0 and length 1.
 
-    Parameters
-    ----------
-    values : array_like, shape (intervals, metrics)
-        Finite.
-
-    Returns
-    -------
-    float64, shape (intervals, metrics)
-        The scalar product of two columns is their Spearman coefficient. NaN in a column that is constant.
+    `values`: array_like, shape (intervals, metrics). Finite.
+    Result: float64, shape (intervals, metrics). The scalar product of two columns is their Spearman coefficient. NaN in
+    a column that is constant.
     """
     columns = np.ascontiguousarray(np.asarray(values, np.float64).T)
     ranks = np.empty_like(columns)
@@ -79,19 +73,8 @@ def correlate_ranks(x: FloatArray, y: FloatArray) -> FloatArray:
 def correlate_pairs(values: FloatArray, metrics: Sequence[str], pairs: Sequence[tuple[str, str]]) -> FloatArray:
     """Return Spearman's coefficients of pairs of metrics within one run.
 
-    Parameters
-    ----------
-    values : float64, shape (intervals, metrics)
-        The run.
-    metrics : sequence of str
-        Names of the columns.
-    pairs : sequence of tuple of str
-        Which coefficients.
-
-    Returns
-    -------
-    float64, shape (pairs,)
-        In the order of the pairs.
+    `values`: float64, shape (intervals, metrics). The run.
+    Result: float64, shape (pairs,). In the order of the pairs.
     """
     ranks = standard_ranks(values)
     first, second = pair_columns(metrics, pairs)
@@ -101,20 +84,7 @@ def correlate_pairs(values: FloatArray, metrics: Sequence[str], pairs: Sequence[
 def correlate_runs(
     values: Sequence[FloatArray], metrics: Sequence[str], pairs: Sequence[tuple[str, str]]
 ) -> list[FloatArray]:
-    """Return Spearman's coefficients of pairs of metrics within each of several runs, by the workers of `parallel`.
-
-    Parameters
-    ----------
-    values : sequence of array of float64
-        The runs, each of shape (intervals, metrics).
-    metrics, pairs : sequence of str and of tuple of str
-        As for `correlate_pairs`.
-
-    Returns
-    -------
-    list of array of float64
-        One for each run, shape (pairs,).
-    """
+    """Return Spearman's coefficients of pairs of metrics within each of several runs, by the workers of `parallel`."""
     workers = choose_workers(kernels=False, seconds=sum(run.size for run in values) * _VALUE_S)
     parts = workers.chunks(len(values))
     with closing(workers.map(_correlate_part, (values, tuple(metrics), tuple(pairs)), parts)) as in_order:
@@ -139,23 +109,14 @@ def correlate_along(  # noqa: PLR0912  one loop, compiled as a whole
 ) -> FloatArray:
     """Return Spearman's coefficient of each metric of one run with the same metric of another run, aligned to it.
 
-    Parameters
-    ----------
-    starts : int64, shape (n + 1,)
-        Where each of the first run's n intervals begins on the warp path; then the path's length.
-    y_index : int64, shape (elements,)
-        The path's intervals of the other run.
-    ranks : float64, shape (metrics, n)
-        Of the first run, as `standard_ranks` returns them, transposed.
-    other : float64, shape (metrics, m)
-        The other run's values. Where several of its intervals meet one of the first run, their mean counts.
-    ascending : int64, shape (metrics, m)
-        What sorts each row of `other`.
-
-    Returns
-    -------
-    float64, shape (metrics,)
-        NaN where a metric is constant along the path.
+    `starts`: int64, shape (n + 1,). Where each of the first run's n intervals begins on the warp path; then the path's
+    length.
+    `y_index`: int64, shape (elements,). The path's intervals of the other run.
+    `ranks`: float64, shape (metrics, n). Of the first run, as `standard_ranks` returns them, transposed.
+    `other`: float64, shape (metrics, m). The other run's values. Where several of its intervals meet one of the first
+    run, their mean counts.
+    `ascending`: int64, shape (metrics, m). What sorts each row of `other`.
+    Result: float64, shape (metrics,). NaN where a metric is constant along the path.
 
     Notes
     -----

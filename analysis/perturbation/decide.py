@@ -47,27 +47,13 @@ def classify_change(
 
     Every verdict by the variation between runs is decided here, and nowhere else.
 
-    Parameters
-    ----------
-    p_corrected : float
-        p-value of "no change", corrected family-wise.
-    p_beyond_corrected : float
-        p-value of "no change beyond the tolerance", corrected family-wise.
-    low, high : float
-        Confidence interval of the change of ρ, one-sided at α each.
-    alpha : float
-        Family-wise level of *perturbed* and *shifted*.
-    tolerance : float
-        |Δρ| that counts as no perturbation; with 0, any change that is shown is *perturbed*.
-
-    Returns
-    -------
-    VerdictName
-        *unperturbed*: the interval lies inside ± tolerance, whether or not a change is shown. Each change is tested at
-        α by itself: a configuration is unperturbed only if all changes are (intersection–union), so testing more pairs
-        never makes acceptance easier. *perturbed*: beyond the tolerance, significantly family-wise, and the interval
-        lies outside of it: where the checked runs spread wider than the reference's, the interval shows it and the
-        p-value does not. *shifted*: likewise, for no change in place of the tolerance. *undecided*: none of these.
+    `low`, `high`: Confidence interval of the change of ρ, one-sided at α each.
+    `tolerance`: |Δρ| that counts as no perturbation; with 0, any change that is shown is *perturbed*.
+    Result: *unperturbed*: the interval lies inside ± tolerance, whether or not a change is shown. Each change is tested
+    at α by itself: a configuration is unperturbed only if all changes are (intersection–union), so testing more pairs
+    never makes acceptance easier. *perturbed*: beyond the tolerance, significantly family-wise, and the interval lies
+    outside of it: where the checked runs spread wider than the reference's, the interval shows it and the p-value does
+    not. *shifted*: likewise, for no change in place of the tolerance. *undecided*: none of these.
     """
     if -tolerance < low and high < tolerance:
         return "unperturbed"
@@ -151,34 +137,14 @@ def _once(items: Iterable[_T]) -> tuple[_T, ...]:
 def origin_of_change(layout: VerdictName, counting: VerdictName) -> OriginName:
     """Name what a change comes from.
 
-    Parameters
-    ----------
-    layout : VerdictName
-        Verdict on the sham runs against the baseline.
-    counting : VerdictName
-        Verdict on the counting runs against the sham runs.
-
-    Returns
-    -------
-    OriginName
-        What was shown to be there: *layout*, *counting*, *both*; *unclear* when neither was. Layout effects shown alone
-        do not exclude a counting effect too small to be shown, and the reverse.
+    Result: What was shown to be there: *layout*, *counting*, *both*; *unclear* when neither was. Layout effects shown
+    alone do not exclude a counting effect too small to be shown, and the reverse.
     """
     return _ORIGINS[layout in SHOWN, counting in SHOWN]
 
 
 def with_origins(verdict: Verdict, layout: Verdict, counting: Verdict) -> Verdict:
-    """Mark each change of a configuration that is shown with its origin: counting, layout or both.
-
-    Parameters
-    ----------
-    verdict : Verdict
-        On the configuration against the baseline.
-    layout : Verdict
-        On its sham runs against the baseline.
-    counting : Verdict
-        On the configuration against its sham runs.
-    """
+    """Mark each change of a configuration that is shown with its origin: counting, layout or both."""
     of_layout, of_counting = _by_pair(layout), _by_pair(counting)
     return replace(
         verdict,

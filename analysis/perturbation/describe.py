@@ -235,15 +235,8 @@ def change_sentence(change: Change, alpha: float) -> str:
 def decisive_change(verdict: Verdict) -> str:
     """Return a sentence on the change that weighs most, and on what is still open.
 
-    Parameters
-    ----------
-    verdict : Verdict
-        The verdict on a configuration.
-
-    Returns
-    -------
-    str
-        One or several sentences without the last full stop; the reasons of what was left out where there is no change.
+    Result: One or several sentences without the last full stop; the reasons of what was left out where there is no
+    change.
     """
     if not verdict.changes:
         return "; ".join(reason for _, reason in verdict.excluded)

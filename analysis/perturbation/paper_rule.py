@@ -26,17 +26,11 @@ from unperturbed.analysis.perturbation.verdict import Change
 def compare_as_paper(reference: FloatArray, observed: FloatArray) -> Comparison:
     """Compare coefficients by the paper's rule.
 
-    Parameters
-    ----------
-    reference, observed : array of float64, shape (k, m) and (r, m)
-        Spearman's ρ, one row a run. The paper checks one run; of several the mean is taken.
-
-    Returns
-    -------
-    Comparison
-        `effect` is the change of the mean ρ; `low` and `high` lie as far from it as any baseline run from the
-        baseline's mean; `p` is the share of such deviations, the checked one counted in, that are as large: never below
-        1/(k + 1). No standard error exists (NaN).
+    `reference`, `observed`: array of float64, shape (k, m) and (r, m). Spearman's ρ, one row a run. The paper checks
+    one run; of several the mean is taken.
+    Result: `effect` is the change of the mean ρ; `low` and `high` lie as far from it as any baseline run from the
+    baseline's mean; `p` is the share of such deviations, the checked one counted in, that are as large: never below
+    1/(k + 1). No standard error exists (NaN).
     """
     middle = reference.mean(axis=0)
     effect = observed.mean(axis=0) - middle

@@ -178,26 +178,9 @@ def assess_stability(
 ) -> Stability:
     """Assess how steady a baseline is.
 
-    Parameters
-    ----------
-    runs : sequence of str
-        Names of the k runs.
-    order : sequence of float
-        When each run was made.
-    pairs : sequence of tuple of str
-        Pairs of metrics whose correlations are looked at.
-    rho : float64, shape (k, pairs)
-        Spearman's ρ of each run.
-    metrics : sequence of str
-        Metrics whose totals are looked at.
-    totals : float64, shape (k, metrics)
-        Sum over each run.
-    disturbed : mapping of str to str
-        Run to what disturbed its host; of other runs too.
-    alpha : float
-        Family-wise level of each of the searches.
-    tolerance : float
-        |Δρ| that counts as no perturbation; a tenth of it is the least difference that is reported.
+    `rho`: float64, shape (k, pairs). Spearman's ρ of each run.
+    `totals`: float64, shape (k, metrics). Sum over each run.
+    `tolerance`: |Δρ| that counts as no perturbation; a tenth of it is the least difference that is reported.
     """
     means = totals.mean(axis=0)
     columns = RunStatistics(
@@ -221,15 +204,6 @@ def assess_stability(
 
 def find_drift(columns: RunStatistics, order: Sequence[float], *, alpha: float) -> tuple[Drift, ...]:
     """Find columns that move with the order of the runs.
-
-    Parameters
-    ----------
-    columns : RunStatistics
-        Of the runs.
-    order : sequence of float
-        When each run was made.
-    alpha : float
-        Family-wise level of finding any drift in a steady baseline.
 
     Notes
     -----
@@ -260,14 +234,7 @@ def find_drift(columns: RunStatistics, order: Sequence[float], *, alpha: float) 
 def find_outliers(columns: RunStatistics, runs: Sequence[str], *, alpha: float) -> tuple[OutlierRun, ...]:
     """Find runs that differ from all others in some column.
 
-    Parameters
-    ----------
-    columns : RunStatistics
-        Of the runs.
-    runs : sequence of str
-        Their names.
-    alpha : float
-        Family-wise level of finding any in a baseline whose runs are alike (normally distributed).
+    `alpha`: Family-wise level of finding any in a baseline whose runs are alike (normally distributed).
 
     Notes
     -----
@@ -301,16 +268,7 @@ def advised_runs(rho: FloatArray, labels: Sequence[str], *, alpha: float, tolera
 
     With these an unchanged program would probably be shown to be unperturbed.
 
-    Parameters
-    ----------
-    rho : float64, shape (runs, pairs)
-        Of the baseline.
-    labels : sequence of str
-        Of the pairs.
-    alpha : float
-        Level of each bound of an interval.
-    tolerance : float
-        |Δρ| that counts as no perturbation.
+    `rho`: float64, shape (runs, pairs). Of the baseline.
 
     Notes
     -----

@@ -276,27 +276,7 @@ def changes_from_comparison(
     note: Callable[[str], str] = lambda _: "",
     more_runs_help: bool = True,
 ) -> tuple[Change, ...]:
-    """Write down what was compared; what depends on the family of changes is filled in by `decide`.
-
-    Parameters
-    ----------
-    check : CheckName
-        Which correlations were compared.
-    labels : sequence of tuple of str
-        The metrics of each change.
-    reference, observed : RunGroup
-        The runs that were compared.
-    compared : Comparison
-        The result of the comparison.
-    tolerance : float
-        |Δρ| that counts as no perturbation.
-    align_on : sequence of str
-        Metrics by which the runs were aligned.
-    note : callable, optional
-        Returns what else a reader must know of a metric.
-    more_runs_help : bool, default True
-        See `Change`.
-    """
+    """Write down what was compared; what depends on the family of changes is filled in by `decide`."""
     p_beyond = compared.p_beyond(tolerance)
     return tuple(
         Change(

@@ -68,12 +68,7 @@ def _section(one: Combined, at: int) -> Html:
 def forest_of_nodes(one: Combined, name: str) -> Figure:
     """Draw the changes of a configuration node by node, with the summaries below them.
 
-    Parameters
-    ----------
-    one : Combined
-        With at least one change.
-    name : str
-        Of the figure.
+    `one`: With at least one change.
     """
     rows, labels = _rows(one)
     tolerance = one.these.tolerance

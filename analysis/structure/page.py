@@ -165,22 +165,7 @@ def word_colours(shares: Sequence[float]) -> list[str]:
 
 
 def strips(rows: Sequence[StripRow], words: Sequence[str], colours: Sequence[str], element: str) -> Figure:
-    """Draw runs one below another, each a signal over a strip of its segments.
-
-    Parameters
-    ----------
-    rows : sequence of StripRow
-        The runs.
-    words, colours : sequence of str
-        Letters and colour of each word.
-    element : str
-        Unit of the horizontal axis: "interval", "access".
-
-    Returns
-    -------
-    Figure
-        Named `structure-strips`.
-    """
+    """Draw runs one below another, each a signal over a strip of its segments."""
     heights: list[float] = []
     for row in rows:
         heights += [float(_SIGNAL_PX), float(_STRIP_PX)] if len(row.signal) else [float(_STRIP_PX)]

@@ -62,22 +62,8 @@ def read_parquet_file(path: Path) -> tuple[pl.DataFrame, Mapping[str, str]]:
 
     polars takes a path as a glob: of `x[1]/trace.parquet` it reads `x1/trace.parquet`. An open file is taken as it is.
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-
-    Returns
-    -------
-    frame : polars.DataFrame
-        Its columns.
-    metadata : mapping of str to str
-        What its writer noted beside them.
-
-    Raises
-    ------
-    DataError
-        The file is no Parquet file, or is damaged.
+    Result `frame`: Its columns.
+    Result `metadata`: What its writer noted beside them.
     """
     return decode_parquet(_content(path), path)
 
@@ -85,24 +71,8 @@ def read_parquet_file(path: Path) -> tuple[pl.DataFrame, Mapping[str, str]]:
 def decode_parquet(content: bytes, path: Path) -> tuple[pl.DataFrame, Mapping[str, str]]:
     """Decode a Parquet file.
 
-    Parameters
-    ----------
-    content : bytes
-        The whole file.
-    path : Path
-        Its name, for messages.
-
-    Returns
-    -------
-    frame : polars.DataFrame
-        Its columns.
-    metadata : mapping of str to str
-        What its writer noted beside them.
-
-    Raises
-    ------
-    DataError
-        It is no Parquet file, or is damaged.
+    Result `frame`: Its columns.
+    Result `metadata`: What its writer noted beside them.
     """
     import polars as pl  # noqa: PLC0415
 
@@ -120,22 +90,8 @@ def decode_parquet(content: bytes, path: Path) -> tuple[pl.DataFrame, Mapping[st
 def read_parquet_head(path: Path) -> tuple[Mapping[str, pl.DataType], Mapping[str, str]]:
     """Read what columns a Parquet file has, once its seal is checked: what decodes it later is not surprised.
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-
-    Returns
-    -------
-    schema : mapping of str to polars.DataType
-        Its columns' names and types.
-    metadata : mapping of str to str
-        What its writer noted beside them.
-
-    Raises
-    ------
-    DataError
-        It is gone, no Parquet file, or damaged.
+    Result `schema`: Its columns' names and types.
+    Result `metadata`: What its writer noted beside them.
     """
     import polars as pl  # noqa: PLC0415
 
@@ -176,17 +132,7 @@ def _require_decodable(content: bytes, path: Path) -> None:
 
 
 def encode_parquet(frame: pl.DataFrame, key: str, described: Mapping[str, Any]) -> bytes:
-    """Return a Parquet file with a seal.
-
-    Parameters
-    ----------
-    frame : polars.DataFrame
-        Its columns.
-    key : str
-        The name of its metadata.
-    described : mapping of str to object
-        The metadata; JSON types only.
-    """
+    """Return a Parquet file with a seal."""
     file = io.BytesIO()
     text = json.dumps({"seal": "", **described} | {"seal": _UNSEALED.decode()})
     frame.write_parquet(file, metadata={key: text})
@@ -211,11 +157,6 @@ def try_parquet_files(paths: Sequence[Path]) -> None:
     """Decode the files without a seal in one process apart, so that each is decoded there but once.
 
     Starting a process takes longer than most files do. Whatever is wrong with a file, its reader says so.
-
-    Parameters
-    ----------
-    paths : sequence of Path
-        The files that are to be read; other files than Parquet are left out.
     """
     foreign = [os.fsencode(path.absolute()) for path in paths if is_whole_parquet(path) and not _has_seal(path)]
     while foreign:

@@ -23,14 +23,7 @@ _SHOWN = 40
 def misfit(value: Any, shape: Shape, name: str) -> str:
     """Return what is wrong with a value; '' when it has the shape.
 
-    Parameters
-    ----------
-    value : object
-        What `json.loads` returned.
-    shape : Shape
-        What it is to be.
-    name : str
-        What the message calls it.
+    `value`: What `json.loads` returned.
     """
     kind = shape if isinstance(shape, type) else type(shape)
     if not _is_of(value, kind):

@@ -449,18 +449,7 @@ def _complete(frame: pl.DataFrame, name: str) -> NDArray[Any]:
 
 
 def require_traces(values: Iterable[object]) -> None:
-    """Refuse values that are no traces.
-
-    Parameters
-    ----------
-    values : iterable of object
-        What a function of traces was given.
-
-    Raises
-    ------
-    TypeError
-        One of them is no `Trace`; the message says how to get one.
-    """
+    """Refuse values that are no traces."""
     for value in values:
         if not isinstance(value, Trace):
             raise TypeError(

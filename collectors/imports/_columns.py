@@ -52,31 +52,7 @@ LineOf = Callable[[int], int]
 def read_table(
     frame: pl.DataFrame, path: Path, options: Mapping[str, str], line_of: LineOf, described: Mapping[str, Metric]
 ) -> list[Trace]:
-    """Return the runs of a table.
-
-    Parameters
-    ----------
-    frame : polars.DataFrame
-        Texts or numbers.
-    path : Path
-        The file, for messages.
-    options : mapping of str to str
-        `OPTIONS` says which.
-    line_of : callable
-        For messages.
-    described : mapping of str to Metric
-        What the file itself says of its columns.
-
-    Returns
-    -------
-    list of Trace
-        In the order of their first rows.
-
-    Raises
-    ------
-    DataError
-        A column is missing, a value is no number, or times do not rise.
-    """
+    """Return the runs of a table."""
     import polars as pl  # noqa: PLC0415
 
     roles = _roles(frame, path, options)

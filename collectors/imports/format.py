@@ -79,13 +79,7 @@ def refuse(path: Path, what: str, line: int = 0) -> NoReturn:
 
 
 def decode(content: bytes, path: Path) -> str:
-    """Return the text of a file.
-
-    Raises
-    ------
-    DataError
-        It is no UTF-8; the message has the line.
-    """
+    """Return the text of a file."""
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -104,13 +98,7 @@ def known_kind(name: str) -> Kind | None:
 
 
 def common_options(options: Mapping[str, str], path: Path, name: str, choices: Sequence[str], default: str) -> str:
-    """Return the value of an option that is one of some words.
-
-    Raises
-    ------
-    DataError
-        It is another word.
-    """
+    """Return the value of an option that is one of some words."""
     value = options.get(name, default)
     if value not in choices:
         there_are = listing(choices, "or")
@@ -121,12 +109,8 @@ def common_options(options: Mapping[str, str], path: Path, name: str, choices: S
 def from_ends(ends_ns: IntArray, first_begin_ns: int | None = None) -> tuple[IntArray, IntArray]:
     """Return bounds of intervals that follow one another, from their ends; the first begins at 0.
 
-    Parameters
-    ----------
-    ends_ns : array of int64
-        In rising order.
-    first_begin_ns : int, optional
-        When the first interval began, on the clock of the ends. By default it is as long as the others usually are.
+    `first_begin_ns`: When the first interval began, on the clock of the ends. By default it is as long as the others
+    usually are.
     """
     if first_begin_ns is None:
         usual = int(np.median(np.diff(ends_ns))) if len(ends_ns) > 1 else 0
@@ -136,13 +120,7 @@ def from_ends(ends_ns: IntArray, first_begin_ns: int | None = None) -> tuple[Int
 
 
 def check_intervals(count: int, path: Path) -> None:
-    """Refuse more intervals than memory holds, before they are made: one wrong time is enough to ask for them.
-
-    Raises
-    ------
-    DataError
-        They are too many.
-    """
+    """Refuse more intervals than memory holds, before they are made: one wrong time is enough to ask for them."""
     if count > _MOST_INTERVALS:
         refuse(
             path, f"it would have {count:,} intervals, more than {_MOST_INTERVALS:,}: give longer ones (interval=MS)"
@@ -183,13 +161,7 @@ def make_trace(
     attributes: Mapping[str, Any] = MappingProxyType({}),
     clock: str = "monotonic",
 ) -> Trace:
-    """Return the trace of a run, refusing what cannot be one.
-
-    Raises
-    ------
-    DataError
-        There is no interval or no metric, or names clash; the message names the file.
-    """
+    """Return the trace of a run, refusing what cannot be one."""
     if not len(bounds[0]):
         refuse(path, "no interval has a count for every metric, so nothing is left to import")
     if not metrics:
@@ -220,21 +192,11 @@ def leave_out_uncounted(
 ) -> tuple[dict[str, NDArray[np.float64]], NDArray[np.bool_], list[str]]:
     """Leave out metrics and intervals without counts.
 
-    Parameters
-    ----------
-    columns : mapping of str to array of float64
-        NaN where nothing was counted.
-    what : str, default "not counted"
-        What is said of them.
-
-    Returns
-    -------
-    columns : dict of str to array of float64
-        Those that are kept, for all intervals. A metric without a count in more than half of the intervals is left out.
-    kept : array of bool
-        The intervals in which all of these metrics were counted.
-    notes : list of str
-        What was left out, a sentence each.
+    `columns`: NaN where nothing was counted.
+    Result `columns`: Those that are kept, for all intervals. A metric without a count in more than half of the
+    intervals is left out.
+    Result `kept`: The intervals in which all of these metrics were counted.
+    Result `notes`: What was left out, a sentence each.
     """
     notes: list[str] = []
     ever = {name: np.isnan(values) for name, values in columns.items() if not np.isnan(values).all()}

@@ -372,21 +372,8 @@ def _pivot(
 def describe_event(name: str, unit: str = "", *, source: str = "perf stat", scaled: bool = False) -> Metric:
     """Return the metric of an event by perf's name of it.
 
-    Parameters
-    ----------
-    name : str
-        As `cycles:u`, `sched:sched_switch` or `power/energy-pkg/`.
-    unit : str, default ""
-        As perf writes it; empty for counts.
-    source : str, default "perf stat"
-        Who counted.
-    scaled : bool, default False
-        The event shared the counters with others.
-
-    Returns
-    -------
-    Metric
-        Events of the kernel are of kind `os`, all others `hardware`. Two names of one event share components.
+    `unit`: As perf writes it; empty for counts.
+    Result: Events of the kernel are of kind `os`, all others `hardware`. Two names of one event share components.
     """
     found = _MODIFIERS.search(name)
     letters = found["letters"] if found else ""

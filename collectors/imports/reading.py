@@ -172,26 +172,7 @@ def _check_names(traces: Iterable[Trace], path: Path) -> None:
 def read_file(path: Path, chosen: ImportFormat | None, options: Mapping[str, str], name: str) -> list[Trace]:
     """Read the runs of one file.
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-    chosen : ImportFormat or None
-        Its format; None to recognise it.
-    options : mapping of str to str
-        Of the format.
-    name : str
-        What runs are named that the file gives no names.
-
-    Returns
-    -------
-    list of Trace
-        A trace a run, with the attributes that `read_traces` describes.
-
-    Raises
-    ------
-    DataError
-        As `read_traces`.
+    `chosen`: Its format; None to recognise it.
     """
     try:
         content = path.read_bytes()

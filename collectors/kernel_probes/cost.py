@@ -42,18 +42,7 @@ class _Place:
 
 
 def measure_hit_cost(compiler: str = "cc") -> HitCost:
-    """Measure what a hit costs: the median block of calls with a probe, less that without, in a program made for it.
-
-    Parameters
-    ----------
-    compiler : str, default "cc"
-        C compiler for that program; not called when it was compiled before.
-
-    Raises
-    ------
-    HostError
-        This host takes no probes; with what to do.
-    """
+    """Measure what a hit costs: the median block of calls with a probe, less that without, in a program made for it."""
     program = build_hit_cost(compiler)
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with supervision.start([str(program)], **pipes, text=True) as process:

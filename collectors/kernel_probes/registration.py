@@ -55,13 +55,7 @@ class Place(Protocol):
 
 
 def probe_registry() -> Path:
-    """Return the file where this host's kernel takes probes.
-
-    Raises
-    ------
-    HostError
-        The kernel has no such probes, tracefs is not mounted, or this user may not write there; with what to do.
-    """
+    """Return the file where this host's kernel takes probes."""
     mounted = [folder for folder in _TRACEFS if _is_there(folder / "events")]
     if not mounted:
         raise HostError(
@@ -95,24 +89,9 @@ def register_probes(places: Iterable[Place], *, compiler: str = "cc", tried: boo
     Nothing is counted, and no binary changed, before a sampler opens them for a process. They are removed when this
     process ends.
 
-    Parameters
-    ----------
-    places : iterable of Place
-        Where probes are set; those of one number are one metric.
-    compiler : str, default "cc"
-        C compiler for the runtime's opener; not called when that was compiled before.
-    tried : bool, default True
-        Try each; without, what the kernel refuses is met when a program runs, or counts nothing.
-
-    Returns
-    -------
-    tuple of Probe
-        In the order of their metrics, for `Setup.probes`.
-
-    Raises
-    ------
-    HostError
-        This host takes no probes, or the kernel refuses one; with what to do. Then none of these stays registered.
+    `compiler`: C compiler for the runtime's opener; not called when that was compiled before.
+    `tried`: Try each; without, what the kernel refuses is met when a program runs, or counts nothing.
+    Result: In the order of their metrics, for `Setup.probes`.
 
     Notes
     -----

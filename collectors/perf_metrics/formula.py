@@ -98,23 +98,7 @@ Node = Number | Name | Literal | Call | Binary | Negative | Choice
 
 
 def parse_formula(text: str) -> Node:
-    """Parse a formula.
-
-    Parameters
-    ----------
-    text : str
-        As `MetricExpr` has it.
-
-    Returns
-    -------
-    Node
-        The tree.
-
-    Raises
-    ------
-    FormulaError
-        It is too long, nested too deeply, or not of the language.
-    """
+    """Parse a formula."""
     if len(text) > LONGEST:
         raise FormulaError(f"the formula has {len(text):,} characters; {LONGEST:,} is the most")
     return _Parser(text).whole()

@@ -16,17 +16,7 @@ _CPUS = "sys/devices/system/cpu"
 def literal_value(text: str, root: Path = Path("/")) -> float:
     """Return the value of a literal on this host.
 
-    Parameters
-    ----------
-    text : str
-        As the formula has it; capital and small letters are alike, as older tables write `#SMT_on`.
-    root : Path, default Path("/")
-        Where sysfs and procfs are looked for.
-
-    Raises
-    ------
-    SpecError
-        It is not known, or the kernel does not say it.
+    `text`: As the formula has it; capital and small letters are alike, as older tables write `#SMT_on`.
     """
     found = _LITERALS.get(text.casefold())
     if found is None:

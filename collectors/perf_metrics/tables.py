@@ -109,10 +109,7 @@ class PerfTables:
 def read_tables() -> PerfTables:
     """Ask the installed perf for its tables, once in a process.
 
-    Returns
-    -------
-    PerfTables
-        With `problem` where perf is missing, fails, or has no metrics for this processor.
+    Result: With `problem` where perf is missing, fails, or has no metrics for this processor.
     """
     perf = shutil.which("perf")
     if perf is None:
@@ -200,16 +197,8 @@ def _by_name(events: Iterable[TableEvent]) -> dict[str, tuple[TableEvent, ...]]:
 def parse_text(text: str) -> PerfTables:
     """Read what `perf list --details` printed.
 
-    Parameters
-    ----------
-    text : str
-        Events, each with its description and its encoding below it; then the groups, each with its metrics, their
-        descriptions and formulas.
-
-    Returns
-    -------
-    PerfTables
-        A metric of several groups is there once, with all of them.
+    `text`: Events, each with its description and its encoding below it; then the groups, each with its metrics, their
+    descriptions and formulas.
     """
     events: list[TableEvent] = []
     metrics: list[PerfMetric] = []

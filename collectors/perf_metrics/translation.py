@@ -84,24 +84,8 @@ class _Untranslated(Exception):  # noqa: N818  never leaves this module
 def translate(asked: str, tables: PerfTables, root: Path = Path("/")) -> Translated:
     """Translate a metric.
 
-    Parameters
-    ----------
-    asked : str
-        Its name; `PMU/NAME/` on a hybrid processor whose kinds of core have metrics of that name each.
-    tables : PerfTables
-        What perf lists.
-    root : Path, default Path("/")
-        Where sysfs and procfs are looked for.
-
-    Returns
-    -------
-    Translated
-        With what the host decides written out: `#smt_on`, or an event's encoding.
-
-    Raises
-    ------
-    SpecError
-        perf has no such metric, or something in it has no counterpart here: one message with the reason.
+    `asked`: Its name; `PMU/NAME/` on a hybrid processor whose kinds of core have metrics of that name each.
+    Result: With what the host decides written out: `#smt_on`, or an event's encoding.
     """
     if tables.problem:
         raise SpecError(f"perf's metric {asked} is not known: {tables.problem}")

@@ -38,17 +38,9 @@ class Leaders:
     def arrange(self, events: Sequence[Event], *, turns: bool = False) -> list[Event] | str:
         """Return events in the order in which they are opened, leaders before those that follow them.
 
-        Parameters
-        ----------
-        events : sequence of Event
-            The events of a pass, in the order in which they were asked for.
-        turns : bool, default False
-            Events take turns on the counters: each leads a group of its own, or follows.
-
-        Returns
-        -------
-        list of Event or str
-            With the leaders that nobody asked for; or why they cannot be in one run.
+        `events`: The events of a pass, in the order in which they were asked for.
+        `turns`: Events take turns on the counters: each leads a group of its own, or follows.
+        Result: With the leaders that nobody asked for; or why they cannot be in one run.
         """
         led: dict[tuple[object, ...], list[Event]] = {}
         for event in events:
@@ -76,24 +68,11 @@ def pack(
 ) -> tuple[list[list[Event]], dict[str, str]]:
     """Group events by first fit into what can be counted together all the time, the shared ones in every group.
 
-    Parameters
-    ----------
-    events : sequence of Event
-        Each can be counted alone.
-    shared_names : frozenset of str
-        Names of those that every group holds, as many as fit together, the first ones before the others.
-    together : sequence of frozenset of str
-        Names that shall be in one group. A set that does not fit one is divided. An event may be in several groups
-        for it.
-    trial : callable
-        Tries events.
-
-    Returns
-    -------
-    list of list of Event
-        The groups.
-    dict of str to str
-        Why an event is in none: it leaves no room for the shared ones.
+    `shared_names`: Names of those that every group holds, as many as fit together, the first ones before the others.
+    `together`: Names that shall be in one group. A set that does not fit one is divided. An event may be in several
+    groups for it.
+    Result: The groups.
+    Result: Why an event is in none: it leaves no room for the shared ones.
     """
     shared = [event for event in events if event.name in shared_names]
     while shared and trial(shared):

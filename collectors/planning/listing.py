@@ -36,20 +36,7 @@ PERF_EVENT = "perf_event"
 
 
 def trials_on_this_host(compiler: str, root: Path = Path("/")) -> Trials:
-    """Return how sources try events here.
-
-    Parameters
-    ----------
-    compiler : str
-        C compiler for the program that tries events.
-    root : Path, default Path("/")
-        Where sysfs and tracefs are looked for.
-
-    Returns
-    -------
-    Trials
-        Asking raises HostError where there is no C compiler.
-    """
+    """Return how sources try events here."""
     return Trials(root, compiler, partial(_ask, compiler))
 
 
@@ -109,26 +96,8 @@ def list_metrics(
 ) -> Listing:
     """List every metric of this host.
 
-    Parameters
-    ----------
-    compiler : str, default "gcc"
-        C compiler for the program that tries the events.
-    pattern : str, optional
-        Only metrics that match: a glob on names, or a part of a name or meaning; case does not matter.
-    source : str, optional
-        Only metrics that this source might count, and only its own way of counting them.
-    root : Path, default Path("/")
-        Where sysfs and tracefs are looked for.
-
-    Returns
-    -------
-    Listing
-        The sources and their metrics.
-
-    Raises
-    ------
-    HostError
-        No C compiler.
+    `pattern`: Only metrics that match: a glob on names, or a part of a name or meaning; case does not matter.
+    `source`: Only metrics that this source might count, and only its own way of counting them.
     """
     trials = trials_on_this_host(compiler, root)
     asked = find_sources()
@@ -150,19 +119,8 @@ def list_metrics(
 def nearest(pattern: str, listing: Listing, *, limit: int = 5) -> tuple[str, ...]:
     """Return the names of a full listing that are most like a pattern that selected nothing.
 
-    Parameters
-    ----------
-    pattern : str
-        A glob or a part of a name.
-    listing : Listing
-        Made without a pattern.
-    limit : int, default 5
-        How many names are returned at most.
-
-    Returns
-    -------
-    tuple of str
-        The nearest first.
+    `limit`: How many names are returned at most.
+    Result: The nearest first.
     """
     from rapidfuzz import fuzz, process  # noqa: PLC0415  only a mistake needs it
 

@@ -86,37 +86,12 @@ def plan_passes(
 ) -> Passes:
     """Assign each hardware metric to the first source that can count it here.
 
-    Parameters
-    ----------
-    names : sequence of str
-        PAPI presets or native names.
-    source : str
-        `auto`, or the one source that is allowed.
-    machine : Machine
-        Caches of the simulated machine.
-    compiler : str
-        C compiler for the sampler that tries events.
-    shared : iterable of str, optional
-        Metrics that every pass holds (those that runs are aligned by).
-    sampler : {"inside", "outside"}, default "inside"
-        Where counts are read.
-    multiplex : bool, default False
-        Metrics that do not fit together share the counters in turns instead of going to several passes.
-    overflow : tuple of str and int, optional
-        The metric whose counts end intervals, and how many do: a source must be able to interrupt by it.
-    together : iterable of frozenset of str, optional
-        Metrics that something is computed from interval by interval: each set is put into one pass where it fits.
-
-    Returns
-    -------
-    Passes
-        Every metric is in one of them, the shared ones in all (but those that do not fit together: see `groups.pack`).
-        A pass may hold a metric that nobody asked for: the event that must lead a group.
-
-    Raises
-    ------
-    HostError
-        A metric that nothing here can count, with every source's reason.
+    `multiplex`: Metrics that do not fit together share the counters in turns instead of going to several passes.
+    `overflow`: The metric whose counts end intervals, and how many do: a source must be able to interrupt by it.
+    `together`: Metrics that something is computed from interval by interval: each set is put into one pass where it
+    fits.
+    Result: Every metric is in one of them, the shared ones in all (but those that do not fit together: see
+    `groups.pack`). A pass may hold a metric that nobody asked for: the event that must lead a group.
     """
     if not names:
         return Passes((Pass("main", NONE, ()),), {})
@@ -205,13 +180,7 @@ def _refusals(reasons: Mapping[str, str]) -> Iterator[str]:
 
 
 def misspelt(names: Iterable[str]) -> Mapping[str, str]:
-    """Return the names after `perf::` that perf does not have, each with a message that has the nearest names.
-
-    Parameters
-    ----------
-    names : iterable of str
-        Metrics that nothing here can count.
-    """
+    """Return the names after `perf::` that perf does not have, each with a message that has the nearest names."""
     faults = {}
     for name in names:
         if name.startswith(PREFIX):

@@ -36,34 +36,14 @@ def assemble(
 ) -> Trace:
     """Make the trace of one run.
 
-    Parameters
-    ----------
-    records : Records
-        What the runtime committed; interval i lies between records i and i + 1.
-    collected : Pass
-        The pass that the run was made for.
-    software : sequence of Metric
-        The software metrics, in the order of their numbers; `milestone` describes one.
-    os_metrics : sequence of str
-        Names from `OS_METRICS` to keep.
-    derived : mapping of str to Expression
-        Metrics computed from others; one whose parts this pass lacks is left out.
-    dumps : Path
-        callgrind's dump files without their process number; not read unless simulated.
-    attributes : mapping of str to object
-        Facts about the run, kept with the trace; by `clock` the records' stamps are chosen. With `interval_event`,
-        `interval_ns` is the number of that metric's counts which end an interval.
-    whole : bool, default False
-        The run as a whole is wanted, from its first record to its last: it may be one interval, and must have
-        been seen to its end.
-
-    Raises
-    ------
-    RunError
-        No program attached, it ended before the first interval, or counts are missing: some were never read, or
-        the kernel throttled the event that ends intervals.
-    SpecError
-        Software metrics are asked for, and the program loaded none of the code that counts them.
+    `records`: What the runtime committed; interval i lies between records i and i + 1.
+    `software`: The software metrics, in the order of their numbers; `milestone` describes one.
+    `derived`: Metrics computed from others; one whose parts this pass lacks is left out.
+    `dumps`: callgrind's dump files without their process number; not read unless simulated.
+    `attributes`: Facts about the run, kept with the trace; by `clock` the records' stamps are chosen. With
+    `interval_event`, `interval_ns` is the number of that metric's counts which end an interval.
+    `whole`: The run as a whole is wanted, from its first record to its last: it may be one interval, and must have been
+    seen to its end.
     """
     _check(records, software, whole=whole)
     rows = main_thread(records)
@@ -199,15 +179,8 @@ def derived_metric(name: str, expression: MetricExpression, known: Mapping[str, 
 def milestone(name: str, means: str = "compiled", *, semantics: Semantics = "counter") -> Metric:
     """Describe a software metric, by what counts it.
 
-    Parameters
-    ----------
-    name : str
-        As the spec gives it.
-    semantics : Semantics, default "counter"
-        A gauge is a variable's value, a counter counts events.
-    means : str, default "compiled"
-        `compiled` into the program, `kernel` (a probe), `preload` (a library in between), `python` (an import
-        hook).
+    `means`: `compiled` into the program, `kernel` (a probe), `preload` (a library in between), `python` (an import
+    hook).
     """
     source, meaning = _MEANS[means]
     if semantics == "gauge":

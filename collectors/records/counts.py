@@ -51,11 +51,6 @@ def hardware_columns(collected: Pass, records: Records) -> Iterator[tuple[Metric
     Counts of further threads are added: each thread is read at moments of its own, so its cumulative count is
     interpolated linearly to the main thread's. A multiplexed count is scaled by enabled ÷ running time of its own
     interval, NaN where the event never ran in it; the two times follow as columns of their own.
-
-    Raises
-    ------
-    RunError
-        Events that were not to take turns had to, so that their counts are partial; or a counter was misread.
     """
     rows = main_thread(records)
     _check_rising(collected, records)
@@ -178,11 +173,7 @@ PARTS: tuple[tuple[str, str], ...] = (
 def implausible(columns: Mapping[str, NDArray[Any]]) -> list[str]:
     """Return a sentence for each pair whose part exceeds its whole, over the run by more than 1 %.
 
-    Parameters
-    ----------
-    columns : mapping of str to array
-        Metric name → count of each interval, shape (intervals,). NaN (never counted in an interval) is left
-        out.
+    `columns`: Metric name → count of each interval, shape (intervals,). NaN (never counted in an interval) is left out.
     """
     found = []
     for part, whole in PARTS:

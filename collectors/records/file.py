@@ -317,13 +317,7 @@ class Records:
 
 
 def create_record_file(path: Path, setup: Setup) -> None:
-    """Create the record file at its full size, zero-filled: a full disk fails now, and no record waits for the disk.
-
-    Raises
-    ------
-    HostError
-        More events or probes than one record holds, probes under the simulator, or the disk is full.
-    """
+    """Create the record file at its full size, zero-filled: a full disk fails now, and no record waits for the disk."""
     if len(setup.events) > MOST_EVENTS:
         raise HostError(
             f"{len(setup.events)} hardware events in one run; a record holds {MOST_EVENTS}. Ask for fewer, or split "
@@ -399,13 +393,7 @@ def create_record_file(path: Path, setup: Setup) -> None:
 
 
 def read_record_file(path: Path, setup: Setup) -> Records:
-    """Read the whole records of a run; those of a killed program too.
-
-    Raises
-    ------
-    RunError
-        The file is not the one that `setup` made.
-    """
+    """Read the whole records of a run; those of a killed program too."""
     data = path.read_bytes()
     overwritten = "did the measured program overwrite it?"
     if len(data) < HEADER.itemsize or data[: len(_MAGIC)] != _MAGIC:

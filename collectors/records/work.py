@@ -24,17 +24,9 @@ _INNER = slice(1, -1)
 def missed_overflows(counts: NDArray[np.int64], period: int) -> NDArray[np.int64]:
     """Return how many overflows had no record of their own, by interval.
 
-    Parameters
-    ----------
-    counts : array of int64, shape (records,)
-        Cumulative count, at each record, of the event that ends intervals.
-    period : int
-        Counts after which it overflows.
-
-    Returns
-    -------
-    array of int64, shape (records − 1,)
-        The last interval ends with the program: every overflow within it was missed.
+    `counts`: array of int64, shape (records,). Cumulative count, at each record, of the event that ends intervals.
+    Result: array of int64, shape (records − 1,). The last interval ends with the program: every overflow within it was
+    missed.
     """
     over = np.diff(counts // period)
     over[:-1] -= 1
@@ -44,12 +36,7 @@ def missed_overflows(counts: NDArray[np.int64], period: int) -> NDArray[np.int64
 def skids(counts: NDArray[np.int64], period: int) -> NDArray[np.int64]:
     """Return how many counts after its overflow each record was read, shape (records − 2,).
 
-    Parameters
-    ----------
-    counts : array of int64, shape (records,)
-        Cumulative count of the event that ends intervals.
-    period : int
-        Counts after which it overflows.
+    `counts`: array of int64, shape (records,). Cumulative count of the event that ends intervals.
     """
     skid: NDArray[np.int64] = counts[_INNER] % period
     return skid
@@ -63,19 +50,7 @@ def throttling(records: Records, counts: NDArray[np.int64], period: int) -> Lite
     ticks than `kernel.perf_event_max_sample_rate` allows, and lets it go on at the next tick. Several threads may have
     so many each, and an event that is scheduled anew goes on at once: by the rule, counts may be missing.
 
-    Parameters
-    ----------
-    records : Records
-        Of the run.
-    counts : array of int64, shape (records,)
-        Cumulative count of the event that ends intervals.
-    period : int
-        Counts after which it overflows.
-
-    Returns
-    -------
-    {"", "has", "may have"}
-        Empty when it did not.
+    `counts`: array of int64, shape (records,). Cumulative count of the event that ends intervals.
     """
     if Mark.THROTTLED in records.marks:
         return "has"
@@ -91,17 +66,8 @@ def throttling(records: Records, counts: NDArray[np.int64], period: int) -> Lite
 def describe_overflows(counts: NDArray[np.int64], period: int) -> dict[str, Any]:
     """Return what a trace keeps of its intervals by work.
 
-    Parameters
-    ----------
-    counts : array of int64, shape (records,)
-        Cumulative count of the event that ends intervals.
-    period : int
-        Counts after which it overflows.
-
-    Returns
-    -------
-    dict
-        `skid_median` and `skid_p99`, in counts; NaN where no overflow ended an interval.
+    `counts`: array of int64, shape (records,). Cumulative count of the event that ends intervals.
+    Result: `skid_median` and `skid_p99`, in counts; NaN where no overflow ended an interval.
     """
     skid = skids(counts, period)
     median, p99 = np.quantile(skid, (0.5, 0.99)) if len(skid) else (np.nan, np.nan)

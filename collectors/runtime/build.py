@@ -120,12 +120,7 @@ def build_empty_program(compiler: str) -> Path:
 def build_interposer(compiler: str, text: str) -> Path:
     """Compile a library that counts calls of other libraries' functions, and return its path.
 
-    Parameters
-    ----------
-    compiler : str
-        C compiler.
-    text : str
-        Its C text, as `unperturbed.instrument.binaries.interposition` writes it.
+    `text`: Its C text, as `unperturbed.instrument.binaries.interposition` writes it.
     """
     return _build(compiler, "interposer.so", (*_FLAGS, "-shared", "-Wl,-z,initfirst"), BOUNDS, text)
 
@@ -176,22 +171,6 @@ def _build(compiler: str, name: str, flags: tuple[str, ...], sources: tuple[Path
 
 @cache
 def load_counters(compiler: str = "cc") -> ctypes.PyDLL:
-    """Load the sources of the C runtime; compiled by `compiler` if that was not done before.
-
-    Parameters
-    ----------
-    compiler : str, default "cc"
-        C compiler.
-
-    Returns
-    -------
-    ctypes.PyDLL
-        Calls keep the interpreter's lock.
-
-    Raises
-    ------
-    HostError
-        There is no such compiler, or it cannot compile them.
-    """
+    """Load the sources of the C runtime; compiled by `compiler` if that was not done before."""
     # PyDLL: no other Python thread may run between the reading and what is to be counted.
     return ctypes.PyDLL(str(build_counters(compiler)))

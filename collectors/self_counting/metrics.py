@@ -41,21 +41,8 @@ class Chosen:
 def choose(names: Sequence[str], *, compiler: str = "cc", children: bool = False) -> Chosen:
     """Open each metric with the first source that can count it: PAPI, then perf_event, beside the system's counters.
 
-    Parameters
-    ----------
-    names : sequence of str
-        As in a spec: PAPI presets, native names such as `perf::page-faults`, operating-system counters.
-    compiler : str, default "cc"
-        C compiler for the runtime.
-    children : bool, default False
-        The processes that this thread starts count too; PAPI is then left out.
-
-    Raises
-    ------
-    SpecError
-        There is no metric of a name; the nearest are proposed.
-    HostError
-        The runtime cannot be compiled.
+    `names`: As in a spec: PAPI presets, native names such as `perf::page-faults`, operating-system counters.
+    `children`: The processes that this thread starts count too; PAPI is then left out.
 
     Notes
     -----

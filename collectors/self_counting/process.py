@@ -113,16 +113,9 @@ class CountersStructure(ctypes.Structure):
 class ThreadCounters:
     """Events of one source, counted for the calling thread between `begin` and `end`, as often as these are called.
 
-    Parameters
-    ----------
-    events : mapping of str to PerfCode
-        Name to encoding; PAPI opens its events by name and leaves the encoding alone.
-    source : str
-        `perf_event` or `papi`.
-    compiler : str, default "cc"
-        C compiler for the runtime; not called when the runtime was compiled before.
-    children : bool, default False
-        Processes and threads that the thread starts from now on count too (perf_event alone).
+    `events`: Name to encoding; PAPI opens its events by name and leaves the encoding alone.
+    `compiler`: C compiler for the runtime; not called when the runtime was compiled before.
+    `children`: Processes and threads that the thread starts from now on count too (perf_event alone).
 
     Attributes
     ----------
@@ -153,13 +146,7 @@ class ThreadCounters:
         self._begun = -1
 
     def open(self) -> None:
-        """Open and start the events.
-
-        Raises
-        ------
-        HostError
-            There is no C compiler, or the source refuses, in its words.
-        """
+        """Open and start the events."""
         if len(self._events) > EVENTS:
             raise HostError(f"{len(self._events)} events at once; {EVENTS} can be counted. Ask for fewer")
         library = load_counters(self._compiler)
@@ -265,15 +252,6 @@ _FILES = {"schedstat": "/proc/self/schedstat", "procio": "/proc/self/io"}
 class ProcessCounters:
     """The operating system's counters of this process, between `begin` and `end`, as often as these are called.
 
-    Parameters
-    ----------
-    group : OsGroup
-        Of the catalogue.
-    names : sequence of str
-        Those of its counters that are wanted.
-    children : bool, default False
-        Child processes that were waited for count too.
-
     Attributes
     ----------
     source : str
@@ -291,13 +269,7 @@ class ProcessCounters:
         self._before: list[int] = []
 
     def open(self) -> None:
-        """Open what is read.
-
-        Raises
-        ------
-        HostError
-            The kernel has no such file of /proc, or keeps it closed.
-        """
+        """Open what is read."""
         if self.source not in _FILES:
             return
         try:

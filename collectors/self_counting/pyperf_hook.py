@@ -128,12 +128,6 @@ def _grouped(refused: Mapping[str, str]) -> str:
 class UnperturbedHook(HookBase):  # type: ignore[misc]  # pyperf has no types
     """Counts what a pyperf worker, or the command that it measures, does between `__enter__` and `__exit__`.
 
-    Raises
-    ------
-    HookError
-        A metric that does not exist, none that can be counted, no C compiler, or a setting that pyperf was not told to
-        hand on.
-
     Notes
     -----
     A pair of calls costs some 10 µs, none of it inside the time that pyperf takes. What the hook and pyperf do between

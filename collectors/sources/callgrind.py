@@ -138,13 +138,7 @@ def fits_page_cache(name: str) -> bool:
 
 
 def metric(name: str) -> Metric:
-    """Return the description of a simulated metric.
-
-    Raises
-    ------
-    HostError
-        No callgrind event stands for it.
-    """
+    """Return the description of a simulated metric."""
     if name not in FORMULAS:
         raise HostError(f"{name} cannot be simulated: no event of callgrind stands for it")
     terms = " + ".join(
@@ -204,23 +198,8 @@ _PART = re.compile(rb"^(desc: Trigger: Client Request: interval (\d+)|part: \d+|
 def read_dumps(path: Path, intervals: int) -> dict[str, NDArray[np.int64]]:
     """Read the events of each interval from a combined dump file.
 
-    Parameters
-    ----------
-    path : Path
-        File of the process that held the sampler.
-    intervals : int
-        Number of intervals; record i ends interval i, and the dump labelled 0 holds what came before the first
-        record.
-
-    Returns
-    -------
-    dict
-        Event name to int64 array of shape (intervals,).
-
-    Raises
-    ------
-    RunError
-        A dump is missing: the file was cut short.
+    `intervals`: Number of intervals; record i ends interval i, and the dump labelled 0 holds what came before the first
+    record.
     """
     if not path.is_file():
         raise RunError(f"callgrind left no dump file {path.name}: it was killed, or the disk is full")
@@ -273,27 +252,7 @@ _ALWAYS = ("PAPI_TOT_INS", "PAPI_TOT_CYC")
 
 
 def columns(collected: Pass, dumps: Path, intervals: int) -> Iterator[tuple[Metric, NDArray[Any]]]:
-    """Yield each metric of a pass, and instructions and cycles in any case, with its count of each interval.
-
-    Parameters
-    ----------
-    collected : Pass
-        The pass that the run was made for.
-    dumps : Path
-        The dump file of the process that held the sampler.
-    intervals : int
-        Number of intervals.
-
-    Yields
-    ------
-    tuple of Metric and array
-        The counts are of shape (intervals,).
-
-    Raises
-    ------
-    RunError
-        A dump is missing: the file was cut short.
-    """
+    """Yield each metric of a pass, and instructions and cycles in any case, with its count of each interval."""
     events = read_dumps(dumps, intervals)
     if absent := [event for event in EVENTS if event not in events]:
         raise RunError(f"{dumps}: callgrind's dump is damaged: it has no {absent[0]}")
@@ -308,20 +267,7 @@ def columns(collected: Pass, dumps: Path, intervals: int) -> Iterator[tuple[Metr
 
 
 def plan(names: Sequence[str], request: Request) -> Planned:
-    """Put metrics into passes: what needs a data cache with page-sized lines has a pass of its own.
-
-    Parameters
-    ----------
-    names : sequence of str
-        Metrics that no source before this one counts.
-    request : Request
-        What the plan has to respect.
-
-    Returns
-    -------
-    Planned
-        At most two passes, and why the other metrics are in none.
-    """
+    """Put metrics into passes: what needs a data cache with page-sized lines has a pass of its own."""
     if request.sampler == "outside":
         return [], dict.fromkeys(
             names, "the simulator ends its intervals from inside the program: take sampler: inside"

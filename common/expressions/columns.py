@@ -137,26 +137,7 @@ class ColumnExpression:
 
 
 def parse_column_expression(text: str, schema: Mapping[str, pl.DataType]) -> ColumnExpression:
-    """Parse an expression over the columns of a schema (`frame.schema`).
-
-    Parameters
-    ----------
-    text : str
-        The expression; the module describes the syntax.
-    schema : mapping of str to polars.DataType
-        The table's columns.
-
-    Returns
-    -------
-    ColumnExpression
-        The expression, of a size in proportion to the text.
-
-    Raises
-    ------
-    ExpressionError
-        Wrong syntax, anything that is not in the white list, unknown columns, text where a number is needed, or no
-        column at all: with the expression and the position in it, from 1.
-    """
+    """Parse an expression over the columns of a schema (`frame.schema`)."""
     translator = Translator(text, schema)
     term = translator.term(parse(text))
     if not translator.inputs:

@@ -72,23 +72,12 @@ class MetricExpression:
     def evaluate(self, columns: Mapping[str, ArrayLike]) -> NDArray[np.float64]:
         """Compute the metric.
 
-        Parameters
-        ----------
-        columns : mapping of str to array
-            One array a metric, all of shape (intervals,). Further metrics are ignored.
-
-        Returns
-        -------
-        array of float64, shape (intervals,)
-            Finite or NaN. **A division by zero is NaN**, and so is an overflow: an interval without cycles has no IPC.
-            Zero would mislead rank statistics: such intervals would tie at the lowest rank together with the zeros of
-            every counter, a spurious correlation. Infinity would be a highest rank, and no warp path allows it. So
-            leave NaN intervals out of a correlation pair by pair, and fill them before aligning on the metric.
-
-        Raises
-        ------
-        DataError
-            A metric is missing.
+        `columns`: One array a metric, all of shape (intervals,). Further metrics are ignored.
+        Result: array of float64, shape (intervals,). Finite or NaN. **A division by zero is NaN**, and so is an
+        overflow: an interval without cycles has no IPC. Zero would mislead rank statistics: such intervals would tie at
+        the lowest rank together with the zeros of every counter, a spurious correlation. Infinity would be a highest
+        rank, and no warp path allows it. So leave NaN intervals out of a correlation pair by pair, and fill them before
+        aligning on the metric.
         """
         import numpy as np  # noqa: PLC0415  reading a spec parses expressions, but evaluates none
 
@@ -105,22 +94,9 @@ class MetricExpression:
 def parse_metric_expression(text: str) -> MetricExpression:
     """Parse an expression over metrics.
 
-    Parameters
-    ----------
-    text : str
-        Metric names, numbers, ``+ - * /`` and parentheses; ``min(a, b)`` and ``max(a, b)``; ``a if b > c else d``, with
-        one comparison, of which the part that is not chosen may be undefined. A name that is no plain identifier is
-        put in quotes or backquotes: ``'perf::page-faults' / PAPI_TOT_INS``.
-
-    Returns
-    -------
-    MetricExpression
-        The expression, checked.
-
-    Raises
-    ------
-    SpecError
-        The text is something else, names no metric, divides by the number zero, or is too long or too deeply nested.
+    `text`: Metric names, numbers, ``+ - * /`` and parentheses; ``min(a, b)`` and ``max(a, b)``; ``a if b > c else d``,
+    with one comparison, of which the part that is not chosen may be undefined. A name that is no plain identifier is
+    put in quotes or backquotes: ``'perf::page-faults' / PAPI_TOT_INS``.
     """
     text = " ".join(text.split())  # a folded YAML text may have line ends
     if len(text) > _LONGEST:

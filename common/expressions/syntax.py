@@ -39,24 +39,8 @@ class ExpressionError(DataError):
 def parse(text: str, *, longest: int = _LONGEST, comments: bool = False) -> ast.expr:
     """Parse an expression.
 
-    Parameters
-    ----------
-    text : str
-        The expression; line ends are blanks, as in a folded YAML text.
-    longest : int, default 10,000
-        Characters that it may have.
-    comments : bool, default False
-        Ignore what follows a `#`; by default it is an error, as it is a name that lacks its backquotes.
-
-    Returns
-    -------
-    ast.expr
-        The tree. Offsets of its nodes count characters of `text`; use `name_at` for names.
-
-    Raises
-    ------
-    ExpressionError
-        The text is no expression. Nodes are not checked.
+    `comments`: Ignore what follows a `#`; by default it is an error, as it is a name that lacks its backquotes.
+    Result: The tree. Offsets of its nodes count characters of `text`; use `name_at` for names.
     """
     if len(text) > longest:
         raise ExpressionError(text, 1, f"it has {len(text)} characters, more than {longest}")

@@ -110,13 +110,6 @@ class Check:
 class Translator:
     """Translates one expression.
 
-    Parameters
-    ----------
-    text : str
-        The expression, for names and messages.
-    schema : mapping of str to polars.DataType
-        The table's columns.
-
     Attributes
     ----------
     columns : dict of str to Term

@@ -22,22 +22,7 @@ from unperturbed.harness.host import state as host
 class RunQueue:
     """The planned runs of a campaign in the order of the plan.
 
-    Parameters
-    ----------
-    session : Session
-        What all runs share.
-    planned : sequence of PlannedRun
-        The runs to be made.
-    manifest : Manifest
-        Records each attempt.
-    progress : Progress
-        Receives each start and each failure.
-    total : int
-        Runs of the whole plan, with those that are done.
-    durations : Durations
-        How long runs took so far; predicts the time that is left.
-    make : callable
-        Makes one attempt at a run: `make(run, attempt)` returns its `RunResult`. A `RunError` is a failed attempt.
+    `make`: Makes one attempt at a run: `make(run, attempt)` returns its `RunResult`. A `RunError` is a failed attempt.
     """
 
     def __init__(
@@ -61,13 +46,7 @@ class RunQueue:
         self._another_follows = False
 
     def make_all(self) -> None:
-        """Make the runs in the order of the plan while there is time.
-
-        Raises
-        ------
-        RunError
-            `max_hours` is over.
-        """
+        """Make the runs in the order of the plan while there is time."""
         started, limit = time.monotonic(), self._design.max_hours
         self._another_follows = True
         try:

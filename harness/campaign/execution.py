@@ -46,27 +46,7 @@ SEARCH = "a search for a partition"
 
 
 def run_campaign(campaign: CampaignSpec, folder: Path, progress: Progress) -> None:
-    """Run a campaign, or what is left of it.
-
-    Parameters
-    ----------
-    campaign : CampaignSpec
-        The validated spec.
-    folder : Path
-        The campaign's folder, made if need be.
-    progress : Progress
-        Receives every step.
-
-    Raises
-    ------
-    SpecError
-        The folder belongs to another spec, a software metric matches nothing, or the plan exceeds `max_runs`.
-    HostError
-        This host cannot do it; the disk is full; the campaign was begun on another host; another process works on it.
-    RunError
-        The build, the reference run or the pilot failed. A planned run that fails is recorded, and does not end the
-        campaign.
-    """
+    """Run a campaign, or what is left of it."""
     with prepare_campaign(campaign, folder, progress) as (session, samplings, manifest):
         _plan(campaign, list(session.passes), manifest)
         manifest.reopen()
@@ -81,28 +61,8 @@ def prepare_campaign(
 ) -> Iterator[tuple[Session, Mapping[str, Sampling], Manifest]]:
     """Lock the campaign folder and prepare host, builds, pilot and probes. Plans no runs.
 
-    Parameters
-    ----------
-    campaign : CampaignSpec
-        The validated spec.
-    folder : Path
-        The campaign's folder, made if need be.
-    progress : Progress
-        Receives every step.
-    purpose : str, default "a campaign"
-        What the folder's runs are for: a folder has one purpose.
-    judged : bool, default False
-        The runs are of no use without verdicts: refuse metrics in which perturbation cannot show.
-
-    Yields
-    ------
-    tuple of Session, dict and Manifest
-        The session with the spec's own configurations, how each pass samples, and the manifest.
-
-    Raises
-    ------
-    SpecError, HostError, RunError
-        As `run_campaign`.
+    `judged`: The runs are of no use without verdicts: refuse metrics in which perturbation cannot show.
+    Result: The session with the spec's own configurations, how each pass samples, and the manifest.
     """
     with lock_campaign(campaign, folder, purpose) as manifest:
         session = prepare(campaign, folder, manifest, progress, judged=judged)
@@ -113,15 +73,7 @@ def prepare_campaign(
 
 @contextmanager
 def lock_campaign(campaign: CampaignSpec, folder: Path, purpose: str) -> Iterator[Manifest]:
-    """Lock a campaign's folder, which is made if need be, for this process and for one purpose.
-
-    Raises
-    ------
-    SpecError
-        The folder belongs to another spec or purpose, cannot be made, or another process works on it.
-    HostError
-        The disk is full, whenever that is met.
-    """
+    """Lock a campaign's folder, which is made if need be, for this process and for one purpose."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -182,24 +134,7 @@ def execute_plan(
     manifest: Manifest,
     progress: Progress,
 ) -> None:
-    """Execute every planned run whose configuration the session has.
-
-    Parameters
-    ----------
-    session : Session
-        What all runs share.
-    samplings : mapping of str to Sampling
-        How each pass samples, by the pass's name.
-    manifest : Manifest
-        What is known about the campaign's runs.
-    progress : Progress
-        Receives each step.
-
-    Raises
-    ------
-    RunError
-        `max_hours` is over, or a layout can be made by no means. A run that fails is recorded, and ends nothing.
-    """
+    """Execute every planned run whose configuration the session has."""
     states = [state for state in manifest.runs(hosts=False) if state.run.configuration in session.built]
     planned = [state.run for state in states if state.state == "planned"]
     if manifest.fact("shared") is None:  # else whoever built has linked them, for all nodes
@@ -279,22 +214,7 @@ def _claim(manifest: Manifest, campaign: CampaignSpec, purpose: str) -> None:
 
 
 def check_owner(manifest: Manifest, campaign: CampaignSpec, purpose: str) -> None:
-    """Refuse a folder that holds finished runs of another spec or purpose; nothing is written.
-
-    Parameters
-    ----------
-    manifest : Manifest
-        That of the folder.
-    campaign : CampaignSpec
-        What is to run there.
-    purpose : str
-        What for, as `CAMPAIGN`.
-
-    Raises
-    ------
-    SpecError
-        The folder belongs to another spec or purpose.
-    """
+    """Refuse a folder that holds finished runs of another spec or purpose; nothing is written."""
     known = manifest.fact("spec_digest")
     recorded = manifest.fact("purpose") or CAMPAIGN  # campaigns of early versions record none
     if recorded != purpose and manifest.has_done():

@@ -148,13 +148,7 @@ class Failure:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Lock a campaign folder for this process; the kernel releases it however the process ends.
-
-    Raises
-    ------
-    SpecError
-        Another process holds it.
-    """
+    """Lock a campaign folder for this process; the kernel releases it however the process ends."""
     with (folder / "campaign.lock").open("a+") as file:
         for pause in (0.02, 0.1, 0.0):  # who looks whether a campaign is locked holds the lock for some microseconds
             try:
@@ -180,17 +174,7 @@ class Manifest:
 
     One kind of change may wait for the next, see `finish`.
 
-    Parameters
-    ----------
-    path : Path
-        The file. It is made where there is none, unless it is only read.
-    read_only : bool
-        Open what is there and write nothing, not even a table that an older version did not have.
-
-    Raises
-    ------
-    SpecError
-        The file is no manifest, or is not there and shall only be read.
+    `read_only`: Open what is there and write nothing, not even a table that an older version did not have.
     """
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
@@ -248,13 +232,7 @@ class Manifest:
         return value
 
     def required_fact(self, name: str) -> Any:
-        """Return a fact that every campaign with a finished run has.
-
-        Raises
-        ------
-        SpecError
-            The manifest is damaged, or has no such fact.
-        """
+        """Return a fact that every campaign with a finished run has."""
         value = self.fact(name)
         if value is None:
             raise self._damaged(f"the fact {name} is missing")

@@ -96,13 +96,7 @@ def pilots(session: Session, manifest: Manifest, progress: Progress) -> dict[str
 
 
 def rehearse(session: Session, samplings: Mapping[str, Sampling], manifest: Manifest, progress: Progress) -> None:
-    """Run each configuration with kernel probes once, record their cost, and refuse those that are hit too often.
-
-    Raises
-    ------
-    SpecError
-        A probe is hit more often than its `max_rate`.
-    """
+    """Run each configuration with kernel probes once, record their cost, and refuse those that are hit too often."""
     notes: dict[str, None] = {}
     for name, built in session.built.items():
         software_metrics = built.software_metrics
@@ -197,11 +191,6 @@ def with_configuration(
     """Build one more configuration, locate its metrics, rehearse its probes; return a session that has it.
 
     What an earlier session did is kept: the manifest knows the build by the configuration's name.
-
-    Raises
-    ------
-    SpecError, HostError, RunError
-        As `run_campaign` says; or the name was given to other metrics before.
     """
     if (home := manifest.fact("shared")) is None:
         builds = build_configurations(session.campaign, session.folder, [configuration], manifest, progress)

@@ -139,29 +139,13 @@ def plan_runs(
 ) -> tuple[PlannedRun, ...]:
     """Lay out every run of a campaign, in the order in which they are made.
 
-    Parameters
-    ----------
-    configurations : sequence of Configuration
-        The configurations, each with its number of runs a pass.
-    passes : sequence of str
-        Names of the passes.
-    seed : int
-        Seed of the order and of the environment's sizes.
-    order : {"blocks", "random", "sequential"}, default "blocks"
-        `blocks` spreads each configuration's runs evenly over as many blocks as the longest configuration has runs, and
-        shuffles within a block; `random` shuffles all; `sequential` is one configuration after the other, and only for
-        debugging.
-    before : sequence of PlannedRun
-        Runs that were planned earlier. Only the runs beyond them are planned, in further blocks.
-    layouts : {"fixed", "varied"}, default "fixed"
-        `varied` gives every repetition of a configuration a layout of its own, numbered as the repetition.
-    first_layout : int, default 1
-        Number of the first repetition's layout: nodes that share a build have different ones.
-
-    Returns
-    -------
-    tuple of PlannedRun
-        Ids ascend in the order of the plan.
+    `order`: `blocks` spreads each configuration's runs evenly over as many blocks as the longest configuration has
+    runs, and shuffles within a block; `random` shuffles all; `sequential` is one configuration after the other, and
+    only for debugging.
+    `before`: Runs that were planned earlier. Only the runs beyond them are planned, in further blocks.
+    `layouts`: `varied` gives every repetition of a configuration a layout of its own, numbered as the repetition.
+    `first_layout`: Number of the first repetition's layout: nodes that share a build have different ones.
+    Result: Ids ascend in the order of the plan.
     """
     chance = random.Random(f"{seed}+{len(before)}" if before else seed)
     had = Counter(run.configuration for run in before if run.pass_name == passes[0])
@@ -210,15 +194,9 @@ def plan_batch(
 ) -> tuple[PlannedRun, ...]:
     """Lay out so many further runs of some configurations, behind everything that was planned before.
 
-    Parameters
-    ----------
-    more : mapping of str to int
-        Name of a configuration, built or not → runs a pass beyond those that it has.
-    passes : sequence of str
-        Names of the passes.
-    seed, before, order, layouts : int, sequence of PlannedRun, str and str
-        As for `plan_runs`. The same earlier plan and the same request give the same batch, so that a search that was
-        interrupted finds it planned.
+    `more`: Name of a configuration, built or not → runs a pass beyond those that it has.
+    `seed`, `before`, `order`, `layouts`: As for `plan_runs`. The same earlier plan and the same request give the same
+    batch, so that a search that was interrupted finds it planned.
     """
     had = Counter(run.configuration for run in before if run.pass_name == passes[0])
     wanted = [Configuration(name, (), had[name] + runs) for name, runs in more.items()]

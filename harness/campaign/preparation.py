@@ -44,13 +44,7 @@ from unperturbed.harness.spec.values.placeholders import substitute
 def prepare(
     campaign: CampaignSpec, folder: Path, manifest: Manifest, progress: Progress, *, judged: bool = False
 ) -> Session:
-    """Prepare everything before the pilot; results of an earlier session are kept.
-
-    Raises
-    ------
-    SpecError, HostError, RunError
-        As `run_campaign` says.
-    """
+    """Prepare everything before the pilot; results of an earlier session are kept."""
     passes, here = detect_host(campaign, manifest, progress)
     if judged:
         check_verdict_possible(campaign, passes)
@@ -86,13 +80,7 @@ def prepare(
 
 
 def detect_host(campaign: CampaignSpec, manifest: Manifest, progress: Progress) -> tuple[Passes, str]:
-    """Detect what this host can count; return the passes and the host's fingerprint.
-
-    Raises
-    ------
-    SpecError, HostError
-        As `run_campaign` says.
-    """
+    """Detect what this host can count; return the passes and the host's fingerprint."""
     for name in ("", *campaign.programs):
         if manifest.fact("shared") is None:
             check_compilers(campaign.of_program(name).program)
@@ -136,13 +124,7 @@ class Workspace:
 
 
 def build_and_stage(campaign: CampaignSpec, folder: Path, manifest: Manifest, progress: Progress) -> Workspace:
-    """Build every configuration and stage the input; results of an earlier session are kept.
-
-    Raises
-    ------
-    SpecError, HostError, RunError
-        As `run_campaign` says.
-    """
+    """Build every configuration and stage the input; results of an earlier session are kept."""
     if (shared := shared_workspace(campaign, manifest)) is not None:
         return shared
     identity = _identity(campaign, manifest)
@@ -154,11 +136,6 @@ def shared_workspace(campaign: CampaignSpec, manifest: Manifest, *, staged: bool
     """Return what a node's part shares with the others: builds and inputs, at one path; None in other campaigns.
 
     With `staged`, the node's own copy of them, in a campaign that wants one.
-
-    Raises
-    ------
-    HostError
-        They are not on this node, or the program is another here.
     """
     if (home := manifest.fact("shared")) is None:
         return None
@@ -182,11 +159,6 @@ def _identity(campaign: CampaignSpec, manifest: Manifest) -> str | None:
     """Return the identity of the program; None in a campaign whose first runs recorded none.
 
     Before the first run is done the program may still change: what was found of it is then found anew.
-
-    Raises
-    ------
-    SpecError
-        It has changed since runs were made.
     """
     known, now = manifest.fact("program"), _identities(campaign)
     if known == now:

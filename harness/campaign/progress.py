@@ -93,14 +93,7 @@ class Progress(Protocol):
 def describe_interval(interval_ns: int, clock: str, event: str = "") -> str:
     """Return the length of an interval in words.
 
-    Parameters
-    ----------
-    interval_ns : int
-        Nanoseconds; on the simulator's work clock, quanta; where an event ends intervals, its counts.
-    clock : str
-        The interval's clock.
-    event : str, default ""
-        The metric whose counts end intervals.
+    `interval_ns`: Nanoseconds; on the simulator's work clock, quanta; where an event ends intervals, its counts.
     """
     if event:
         return f"{interval_ns:,} {event}"

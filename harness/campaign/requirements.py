@@ -18,22 +18,7 @@ _SIMULATE = "PAPI_TOT_INS and the like can be simulated (source: auto, sampler: 
 
 
 def plan_counting(campaign: CampaignSpec, names: Sequence[str] | None = None, source: str | None = None) -> Passes:
-    """Plan which source counts which hardware metric here, in which passes.
-
-    Parameters
-    ----------
-    campaign : CampaignSpec
-        The spec.
-    names : sequence of str, optional
-        The metrics; all of the spec by default.
-    source : str, optional
-        The source; the spec's by default.
-
-    Raises
-    ------
-    HostError
-        A metric that nothing here can count.
-    """
+    """Plan which source counts which hardware metric here, in which passes."""
     measure = campaign.measure
     return plan_passes(
         measure.hardware if names is None else names,
@@ -49,13 +34,7 @@ def plan_counting(campaign: CampaignSpec, names: Sequence[str] | None = None, so
 
 
 def refuse_misspelt(campaign: CampaignSpec) -> None:
-    """Refuse events of perf that perf does not have, when the metrics of a spec cannot all be counted.
-
-    Raises
-    ------
-    SpecError
-        With the place of each in the spec, and the nearest names.
-    """
+    """Refuse events of perf that perf does not have, when the metrics of a spec cannot all be counted."""
     if faults := misspelt(campaign.measure.hardware):
         raise SpecError("\n".join(f"{metric_position(campaign, name)}: {fault}" for name, fault in faults.items()))
 
@@ -91,13 +70,7 @@ def _computed_together(campaign: CampaignSpec) -> Iterable[frozenset[str]]:
 
 
 def check_sampled_program(campaign: CampaignSpec) -> None:
-    """Refuse a program that the sampler could not be put into.
-
-    Raises
-    ------
-    SpecError
-        It is neither built here nor named.
-    """
+    """Refuse a program that the sampler could not be put into."""
     if campaign.program.build is None and campaign.program.shell and campaign.measure.sampler == "inside":
         raise SpecError(
             "a program that is not built here gets the sampler by its name: give the program itself in run:, without "
@@ -106,13 +79,7 @@ def check_sampled_program(campaign: CampaignSpec) -> None:
 
 
 def check_clock(campaign: CampaignSpec, passes: Passes) -> None:
-    """Refuse intervals by the simulator's work where something else counts, and intervals by counts where it counts.
-
-    Raises
-    ------
-    SpecError
-        A pass is not simulated; or a pass does not count the event that ends intervals, or not with its overflows.
-    """
+    """Refuse intervals by the simulator's work where something else counts, and intervals by counts where it counts."""
     _check_overflow(campaign, passes)
     counted = [item.source for item in passes.passes if item.source != "simulated"]
     if campaign.measure.clock == "work" and counted:
@@ -143,13 +110,7 @@ def _check_overflow(campaign: CampaignSpec, passes: Passes) -> None:
 
 
 def check_probes(campaign: CampaignSpec, passes: Passes) -> None:
-    """Refuse probes of the kernel where the program is simulated: the simulator would run into their breakpoints.
-
-    Raises
-    ------
-    SpecError
-        A pass is simulated, and a software metric is counted by a probe.
-    """
+    """Refuse probes of the kernel where the program is simulated: the simulator would run into their breakpoints."""
     probed = [name for name, event in campaign.measure.software.items() if event.means == "kernel"]
     simulated = [metric.name for item in passes.passes if item.source == "simulated" for metric in item.metrics]
     if probed and simulated:
@@ -161,13 +122,7 @@ def check_probes(campaign: CampaignSpec, passes: Passes) -> None:
 
 
 def check_wrapped(campaign: CampaignSpec, passes: Passes) -> None:
-    """Refuse a program that another one starts where counts are simulated.
-
-    Raises
-    ------
-    HostError
-        The simulator looks at the program that it starts, and at none that this starts.
-    """
+    """Refuse a program that another one starts where counts are simulated."""
     wrapped = [name or "program" for name in ("", *campaign.programs) if campaign.of_program(name).program.sampled]
     if wrapped and any(item.source == "simulated" for item in passes.passes):
         raise HostError(
@@ -177,13 +132,7 @@ def check_wrapped(campaign: CampaignSpec, passes: Passes) -> None:
 
 
 def check_processor(campaign: CampaignSpec) -> None:
-    """Refuse a processor for the observer that it may not run on.
-
-    Raises
-    ------
-    HostError
-        With those that it may.
-    """
+    """Refuse a processor for the observer that it may not run on."""
     chosen, allowed = campaign.measure.observer_cpu, os.sched_getaffinity(0)
     if chosen is not None and campaign.measure.pin and chosen not in allowed:
         raise HostError(
@@ -222,13 +171,7 @@ def never_computed(campaign: CampaignSpec, passes: Passes) -> str:
 
 
 def check_verdict_possible(campaign: CampaignSpec, passes: Passes) -> None:
-    """Refuse metrics in which perturbation cannot show.
-
-    Raises
-    ------
-    SpecError
-        None of them is a hardware event on this host.
-    """
+    """Refuse metrics in which perturbation cannot show."""
     if not shows_perturbation(passes.passes):
         raise SpecError(f"{campaign.path}: {_NO_EVENT}. {_SIMULATE}")
 
@@ -239,20 +182,7 @@ def shows_perturbation(passes: Iterable[Pass]) -> bool:
 
 
 def check_budget(campaign: CampaignSpec, passes: int) -> None:
-    """Refuse a plan that is larger than `max_runs`.
-
-    Parameters
-    ----------
-    campaign : CampaignSpec
-        The spec.
-    passes : int
-        Number of passes.
-
-    Raises
-    ------
-    SpecError
-        With the number of runs.
-    """
+    """Refuse a plan that is larger than `max_runs`."""
     runs = passes * sum(item.runs for item in configurations(campaign))
     allowed = campaign.campaign.max_runs
     if allowed is not None and runs > allowed:

@@ -105,13 +105,7 @@ class ProgramResult:
 def run_plain(
     campaign: CampaignSpec, folder: Path, *, build: Path | None, inputs: Path, pad_bytes: int = 0
 ) -> tuple[ProgramResult, Outcome]:
-    """Run the untouched program once, natively and unmeasured: its result is what every measured run must give.
-
-    Raises
-    ------
-    RunError
-        It is missing, crashes, or exceeds its time limit.
-    """
+    """Run the untouched program once, natively and unmeasured: its result is what every measured run must give."""
     extra = {"UNPERTURBED_PAD": "x" * pad_bytes} if pad_bytes else {}
     command = _command(
         campaign, folder, build=build, inputs=inputs, extra=extra, prefix=[], software_metrics=SoftwareMetrics()
@@ -145,32 +139,9 @@ def execute(
 ) -> Trace:
     """Run the program once under its sampler, inside or outside, and write its trace.
 
-    Parameters
-    ----------
-    campaign : CampaignSpec
-        The spec.
-    folder : Path
-        The run's folder, empty. Written into it: trace.parquet, stdout, stderr, meta.json.
-    sampling : Sampling
-        What is measured.
-    build : Path or None
-        Folder of the configuration's build; None for a program that was not built here, which gets the sampler by
-        LD_PRELOAD.
-    inputs : Path
-        Folder of the input files.
-    expected : ProgramResult
-        The result of the untouched program.
-    pad_bytes : int
-        Bytes to add to the environment.
-    attributes : mapping of str to object
-        Facts to keep with the trace.
-
-    Raises
-    ------
-    RunError
-        The run crashed, hung, gave another result than the untouched program, or left no usable records.
-    SpecError
-        The program loaded none of the code that counts its software metrics.
+    `folder`: The run's folder, empty. Written into it: trace.parquet, stdout, stderr, meta.json.
+    `build`: Folder of the configuration's build; None for a program that was not built here, which gets the sampler by
+    LD_PRELOAD.
     """
     command, setup = _sampled_command(campaign, folder, sampling, build=build, inputs=inputs, pad_bytes=pad_bytes)
     outcome = _launch(command, folder)
@@ -375,13 +346,7 @@ def _check_end(records: Records, ended_ns: int, setup: Setup, *, wrapped: bool) 
 
 
 def digest_of_result(stdout: Path, outputs: Sequence[Path]) -> str:
-    """Return the sha256 of a run's result, as `cat stdout outputs… | sha256sum` would print it.
-
-    Raises
-    ------
-    RunError
-        An output file is missing.
-    """
+    """Return the sha256 of a run's result, as `cat stdout outputs… | sha256sum` would print it."""
     content = hashlib.sha256()
     for file in [stdout, *outputs]:
         if not file.is_file():

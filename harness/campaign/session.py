@@ -96,13 +96,7 @@ class Session:
     slowness: float = 1
 
     def holding(self, configuration: Configuration, tree: Path | None) -> Session:
-        """Return the session with one more configuration in it, or another number of runs of one that it has.
-
-        Raises
-        ------
-        SpecError, HostError
-            What shall count cannot be found, see `find_software_metrics`.
-        """
+        """Return the session with one more configuration in it, or another number of runs of one that it has."""
         known = self.built.get(configuration.name)
         if known is not None and known.tree == tree:
             built = replace(known, configuration=configuration)
@@ -184,17 +178,7 @@ def build_configurations(
 ) -> dict[str, Path | None]:
     """Build configurations, each in a folder of its own; existing builds are kept.
 
-    Returns
-    -------
-    dict of str to Path or None
-        Folder of the build by the configuration's name; None for a program that is not built here.
-
-    Raises
-    ------
-    SpecError
-        Metrics that match no place in the source, all of them; or a name that was given to other metrics before.
-    HostError, RunError
-        As `build`.
+    Result: Folder of the build by the configuration's name; None for a program that is not built here.
     """
     built_here = [item for item in wanted if campaign.of_program(item.program).program.build is not None]
     folders = _numbered(built_here, manifest)
@@ -254,26 +238,7 @@ def make_layouts(
     manifest: Manifest,
     progress: Progress,
 ) -> None:
-    """Link the layouts of planned runs, so that nothing is linked between two runs.
-
-    Parameters
-    ----------
-    campaign : CampaignSpec
-        The spec.
-    built : mapping of str to tuple
-        Each configuration, and the folder of its build.
-    runs : iterable of tuple
-        Configuration and layout of each run.
-    manifest : Manifest
-        Receives the notes on layouts.
-    progress : Progress
-        Receives every step.
-
-    Raises
-    ------
-    RunError
-        A program can neither be linked nor built again.
-    """
+    """Link the layouts of planned runs, so that nothing is linked between two runs."""
     wanted: dict[str, dict[int, None]] = {}
     for name, layout in runs:
         if layout != AS_BUILT:
@@ -314,13 +279,7 @@ def _numbered(wanted: Sequence[Configuration], manifest: Manifest) -> dict[str, 
 
 
 def _folder_name(number: int) -> str:
-    """Return two signs, so that no path differs in size between binaries: 00 … 99, then a0 … zz.
-
-    Raises
-    ------
-    SpecError
-        There are too many builds.
-    """
+    """Return two signs, so that no path differs in size between binaries: 00 … 99, then a0 … zz."""
     if number < _DECIMAL:
         return f"{number:02d}"
     letter, sign = divmod(number - _DECIMAL, len(_SIGNS))

@@ -80,15 +80,7 @@ class CampaignSummary:
 def find_campaigns(folder: Path) -> Iterator[Path]:
     """Yield the folders of campaigns in a folder and some levels below it, in the order of their paths.
 
-    Parameters
-    ----------
-    folder : Path
-        Where to look. It may be a campaign itself.
-
-    Yields
-    ------
-    Path
-        Each holds a `campaign.sqlite`. Campaigns inside a campaign's folder are not looked for.
+    Result: Each holds a `campaign.sqlite`. Campaigns inside a campaign's folder are not looked for.
     """
     for place, below, files in os.walk(folder):
         here = Path(place)
@@ -102,18 +94,7 @@ def find_campaigns(folder: Path) -> Iterator[Path]:
 
 
 def read_summary(folder: Path) -> CampaignSummary:
-    """Return the state of a campaign by its manifest, its lock and its verdicts.
-
-    Parameters
-    ----------
-    folder : Path
-        The campaign's folder.
-
-    Returns
-    -------
-    CampaignSummary
-        Its phase is `unreadable` where the manifest is damaged.
-    """
+    """Return the state of a campaign by its manifest, its lock and its verdicts."""
     try:
         with Manifest(folder / "campaign.sqlite", read_only=True) as manifest:
             runs = Counter(manifest.counts())

@@ -46,24 +46,7 @@ def trace_file(folder: Path, run: str) -> Path:
 def read_run(folder: Path, state: RunState, *, campaign: str | None = None) -> Trace:
     """Read the trace of a finished run.
 
-    Parameters
-    ----------
-    folder : Path
-        The campaign's folder.
-    state : RunState
-        The run.
-    campaign : str, optional
-        The campaign's identity, as its manifest has it (fact `id`); campaigns of early versions have none.
-
-    Returns
-    -------
-    Trace
-        Its trace.
-
-    Raises
-    ------
-    DataError
-        It is gone or damaged, or was recorded by another run.
+    `campaign`: The campaign's identity, as its manifest has it (fact `id`); campaigns of early versions have none.
     """
     path = trace_file(folder, state.run.id)
     if not path.is_file():

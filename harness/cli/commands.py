@@ -74,32 +74,13 @@ def own_commands() -> dict[str, Entry]:
 
 
 def all_commands() -> dict[str, Entry]:
-    """Return every command by name; those of other distributions come last.
-
-    Raises
-    ------
-    HostError
-        A command has the name of another.
-    """
+    """Return every command by name; those of other distributions come last."""
     own = own_commands()
     return own | dict(_offered(own))
 
 
 def commands_in(package: str, heading: str) -> Iterator[tuple[str, Entry]]:
-    """Yield name and entry of every command in a folder, without importing any.
-
-    Parameters
-    ----------
-    package : str
-        The folder's package.
-    heading : str
-        The group of its commands in the help.
-
-    Yields
-    ------
-    tuple of str and Entry
-        In alphabetical order.
-    """
+    """Yield name and entry of every command in a folder, without importing any."""
     for file in sorted(Path(importlib.import_module(package).__path__[0]).glob("[!_]*.py")):
         with file.open(encoding="utf-8") as source:
             line = source.readline().strip().strip('"')
@@ -112,13 +93,7 @@ def commands_in(package: str, heading: str) -> Iterator[tuple[str, Entry]]:
 
 
 def _offered(own: Mapping[str, Entry]) -> Iterator[tuple[str, Entry]]:
-    """Yield the commands of other distributions; loading one imports its module.
-
-    Raises
-    ------
-    HostError
-        A command has the name of another.
-    """
+    """Yield the commands of other distributions; loading one imports its module."""
     from importlib.metadata import entry_points
 
     from unperturbed.common import extensions

@@ -30,13 +30,7 @@ _MANY_OBJECTS = 50_000
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the tool; return its exit code.
-
-    Parameters
-    ----------
-    argv : sequence of str, optional
-        The arguments; those of the process by default.
-    """
+    """Run the tool; return its exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
     command: Command | None = None
     as_events = False

@@ -162,15 +162,7 @@ def add_progress_option(parser: argparse.ArgumentParser) -> None:
 
 
 def spec_of_program(arguments: argparse.Namespace, progress: TerminalProgress) -> Drafted | None:
-    """Return the spec of the program behind `--`, written if it is not there yet; None where a spec was given.
-
-    Raises
-    ------
-    SpecError
-        Both were given, or none; or the program is not there.
-    HostError, RunError
-        Nothing can be counted here; or the program fails by itself.
-    """
+    """Return the spec of the program behind `--`, written if it is not there yet; None where a spec was given."""
     given = [f"--{name.replace('_', '-')}" for name, unset in _DEFAULTS.items() if getattr(arguments, name) != unset]
     if not arguments.program:
         if arguments.spec is None:
@@ -216,19 +208,7 @@ def draft(
     arguments: argparse.Namespace,
     progress: TerminalProgress,
 ) -> Drafted:
-    """Return the spec of a command, written if it is not there yet and this is no dry run.
-
-    Parameters
-    ----------
-    describe : callable
-        Returns the spec for what the user asked for.
-    command : str
-        What was typed, by which its spec is found again.
-    arguments : Namespace
-        With the options of `add_program_options`.
-    progress : TerminalProgress
-        Receives every step.
-    """
+    """Return the spec of a command, written if it is not there yet and this is no dry run."""
     from unperturbed.harness.drafts.saving import find_place, head_of, save, set_runs
     from unperturbed.harness.drafts.stdin import spool_stdin
 

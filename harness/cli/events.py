@@ -8,14 +8,6 @@ import time
 
 
 def print_event(event: str, **facts: object) -> None:
-    """Print one event.
-
-    Parameters
-    ----------
-    event : str
-        Its kind.
-    **facts : object
-        JSON types.
-    """
+    """Print one event."""
     line = json.dumps({"event": event, "time": round(time.time(), 3), **facts}, ensure_ascii=False)
     print(line, file=sys.stderr, flush=True)

@@ -74,18 +74,7 @@ def require_memory() -> None:
 
 
 def host_message(error: BaseException) -> str:
-    """Return the message for what this host refused: a full disk, a file that may not be read, too little memory.
-
-    Parameters
-    ----------
-    error : BaseException
-        What a command ended with.
-
-    Returns
-    -------
-    str
-        Empty for what is no fault of the host.
-    """
+    """Return the message for what this host refused: a full disk, a file that may not be read, too little memory."""
     if isinstance(error, MemoryError) or _ended_for_memory(error):
         return _NO_MEMORY
     if isinstance(error, sqlite3.Error):

@@ -16,18 +16,7 @@ CAMPAIGN_OR_SPEC = "the campaign's folder, or the spec that it was run from (the
 
 
 def campaign_folder(given: Path) -> Path:
-    """Return the folder of a campaign, as an absolute path.
-
-    Parameters
-    ----------
-    given : Path
-        The folder, or the spec that `unperturbed run` was given.
-
-    Raises
-    ------
-    SpecError
-        It is a file and no spec, or a spec whose campaign is not in the default place.
-    """
+    """Return the folder of a campaign, as an absolute path."""
     if not (given / "campaign.sqlite").is_file() and (advice := _of_another_tool(given)):
         raise SpecError(advice)
     if not given.exists():
@@ -66,13 +55,7 @@ def is_on_nodes(folder: Path) -> bool:
 
 
 def require_trace(given: Path) -> None:
-    """Refuse a file or folder of another tool where a trace is wanted, and name the command that takes it.
-
-    Raises
-    ------
-    SpecError
-        It is of a format that `unperturbed import` reads.
-    """
+    """Refuse a file or folder of another tool where a trace is wanted, and name the command that takes it."""
     own = (given / "trace.parquet").is_file() or given.suffix == ".parquet"
     if not own and (advice := _of_another_tool(given)):
         raise SpecError(advice)

@@ -84,15 +84,7 @@ class CommandParser(argparse.ArgumentParser):
 
 
 def prepare_command(parser: argparse.ArgumentParser, command: Command) -> None:
-    """Add a command's arguments to its parser, and those that all commands have.
-
-    Parameters
-    ----------
-    parser : ArgumentParser
-        The command's.
-    command : Command
-        The command.
-    """
+    """Add a command's arguments to its parser, and those that all commands have."""
     command.prepare_parser(parser)
     for action in parser._actions:
         if action.type is int:  # compiled loops and files hold no larger ones
@@ -158,15 +150,7 @@ class _Version(argparse.Action):
 def make_parser(entries: Mapping[str, Entry]) -> CommandParser:
     """Return the parser, whose help lists the commands in groups.
 
-    Parameters
-    ----------
-    entries : mapping of str to Entry
-        The commands by name.
-
-    Returns
-    -------
-    CommandParser
-        The arguments of the commands are not in it yet.
+    `entries`: The commands by name.
     """
     parser = CommandParser(
         prog="unperturbed",

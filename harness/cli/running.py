@@ -28,31 +28,7 @@ def run_and_show(
     *,
     drafted: Path | None = None,
 ) -> int:
-    """Run what is left of a campaign; print its verdicts.
-
-    Parameters
-    ----------
-    campaign : CampaignSpec
-        The spec.
-    folder : Path
-        The campaign's folder.
-    arguments : Namespace
-        With `json`, `fail_on`, `no_check` and `open`.
-    progress : TerminalProgress
-        Receives every step.
-    drafted : Path, optional
-        The spec's file, where it was written for the user.
-
-    Returns
-    -------
-    int
-        The exit code.
-
-    Raises
-    ------
-    HostError
-        The runs are done and kept, and the libraries of the analyses are not installed.
-    """
+    """Run what is left of a campaign; print its verdicts."""
     from unperturbed.common.extras import is_installed
     from unperturbed.harness.campaign.execution import run_campaign
     from unperturbed.harness.campaign.manifest import Manifest
@@ -132,21 +108,7 @@ def show_measured(
     *,
     missing: Sequence[str] = (),
 ) -> int:
-    """Print how many runs a campaign has, and how to judge them; return 1 when runs failed or are missing.
-
-    Parameters
-    ----------
-    folder : Path
-        The campaign's folder.
-    runs : mapping of State to int
-        Runs in each state.
-    arguments : Namespace
-        With `json`.
-    progress : TerminalProgress
-        Receives the result.
-    missing : sequence of str
-        What the campaign ended without, a sentence each.
-    """
+    """Print how many runs a campaign has, and how to judge them; return 1 when runs failed or are missing."""
     counts = {"done": runs.get("done", 0), "failed": runs.get("failed", 0)}
     code = _RUNS_FAILED if counts["failed"] or missing else 0
     if arguments.json:
@@ -160,13 +122,7 @@ def show_measured(
 
 
 def runs_that_decide(checked: CampaignVerdicts) -> int | None:
-    """Return how many runs a configuration would probably decide what more runs can; None where nothing is open.
-
-    Parameters
-    ----------
-    checked : CampaignVerdicts
-        The verdicts.
-    """
+    """Return how many runs a configuration would probably decide what more runs can; None where nothing is open."""
     from unperturbed.analysis.perturbation import OPEN
 
     # A verdict that is decided stays so, whatever else of it is open.

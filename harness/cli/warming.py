@@ -121,12 +121,7 @@ WARMERS: Mapping[str, Callable[[], None]] = {
 def warm_once(part: str, announce: Callable[[str], None] | None = None) -> None:
     """Compile a part's kernels where that was never done, before a command's own work and not in the middle of it.
 
-    Parameters
-    ----------
-    part : str
-        One of `WARMERS`.
-    announce : callable, optional
-        Receives one line where this takes its time; that line is logged where nothing is given.
+    `announce`: Receives one line where this takes its time; that line is logged where nothing is given.
     """
     stamp = _stamp(part)
     if stamp is None or stamp.exists():
@@ -145,13 +140,7 @@ def warm_once(part: str, announce: Callable[[str], None] | None = None) -> None:
 
 
 def remember_warmed(part: str) -> None:
-    """Keep in the cache that a part is compiled.
-
-    Parameters
-    ----------
-    part : str
-        One of `WARMERS`.
-    """
+    """Keep in the cache that a part is compiled."""
     stamp = _stamp(part)
     if stamp is not None:
         stamp.touch()

@@ -63,20 +63,7 @@ _ALIKE = 75
 
 
 def unknown_command(word: str, known: Iterable[str]) -> str:
-    """Return the message for a word that is no command.
-
-    Parameters
-    ----------
-    word : str
-        What was typed in the command's place.
-    known : iterable of str
-        The names of the commands.
-
-    Returns
-    -------
-    str
-        What is wrong and what to type.
-    """
+    """Return the message for a word that is no command."""
     from unperturbed.common.wording import did_you_mean
 
     names = set(known)
@@ -96,20 +83,7 @@ def unknown_command(word: str, known: Iterable[str]) -> str:
 
 
 def unknown_option(word: str, known: Iterable[str]) -> str:
-    """Return the message for an option that a command does not have.
-
-    Parameters
-    ----------
-    word : str
-        What was typed, with its `=value` if it has one.
-    known : iterable of str
-        The options of the command.
-
-    Returns
-    -------
-    str
-        What is wrong and, where an option is near, which was meant.
-    """
+    """Return the message for an option that a command does not have."""
     from unperturbed.common.wording import did_you_mean
 
     name = word.partition("=")[0]

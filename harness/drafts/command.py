@@ -202,19 +202,7 @@ class CommandSpec:
         return () if self.trial is None else tuple(self.trial.remarks())
 
     def text(self, head: str, *, programs: Sequence[str] = (), sampled: str = "", measure: Sequence[str] = ()) -> str:
-        """Return the spec as YAML.
-
-        Parameters
-        ----------
-        head : str
-            What the comment at its beginning says.
-        programs : sequence of str
-            Lines that describe other programs.
-        sampled : str, default ""
-            The program that this one starts, and that is sampled.
-        measure : sequence of str
-            Further lines of `measure:`.
-        """
+        """Return the spec as YAML."""
         choices, trial = self.choices, self.trial
         lines = [
             commented(head),
@@ -272,24 +260,7 @@ class CommandSpec:
 def describe_command(
     words: Sequence[str], choices: Choices = Choices(), *, environ: Mapping[str, str] | None = None
 ) -> CommandSpec:
-    """Return the spec that a command line stands for, of a program that is there already.
-
-    Parameters
-    ----------
-    words : sequence of str
-        The program and its arguments.
-    choices : Choices
-        What the user asked for besides.
-    environ : mapping of str to str, optional
-        The user's environment; that of this process by default.
-
-    Raises
-    ------
-    SpecError
-        There is no such program.
-    HostError
-        Nothing can be counted here.
-    """
+    """Return the spec that a command line stands for, of a program that is there already."""
     environ = os.environ if environ is None else environ
     command = _resolved(words, environ.get("PATH", PROGRAM_PATH))
     environment = _environment(choices, environ)
@@ -319,19 +290,7 @@ class Counted(NamedTuple):
 
 
 def how_counted(command: Sequence[str], folder: Path, libraries: Sequence[Path], choices: Choices) -> Counted:
-    """Return how the program of a command can be counted.
-
-    Parameters
-    ----------
-    command : sequence of str
-        The program by its absolute path, and its arguments.
-    folder : Path
-        Where it runs.
-    libraries : sequence of Path
-        Folders of LD_LIBRARY_PATH.
-    choices : Choices
-        What the user asked for.
-    """
+    """Return how the program of a command can be counted."""
     program = Path(command[0])
     calls: Mapping[str, str] = {f"calls_{name.strip('_')}": name for name in choices.calls} or {
         f"calls_{name.removeprefix(_OF_SCRIPT).replace('.', '_').strip('_')}": name

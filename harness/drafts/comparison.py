@@ -109,19 +109,7 @@ class Comparison:
 def describe_comparison(first: Sequence[str], second: Sequence[str], choices: Choices) -> Comparison:
     """Return the spec of two commands, of which the second may be the first started by another tool.
 
-    Parameters
-    ----------
-    first, second : sequence of str
-        Programs and their arguments. `env NAME=VALUE …` at the beginning sets variables.
-    choices : Choices
-        What the user asked for besides, for both.
-
-    Raises
-    ------
-    SpecError
-        A program is not there, or both commands are the same.
-    HostError
-        Nothing can be counted here, or not what one program starts.
+    `first`, `second`: Programs and their arguments. `env NAME=VALUE …` at the beginning sets variables.
     """
     if list(first) == list(second):
         raise SpecError("both commands are the same, and there is nothing to compare")

@@ -43,13 +43,7 @@ class Chosen:
 
 
 def choose_counted(counts: Mapping[str, int]) -> Chosen:
-    """Return the metrics that are worth counting: those that happen often, in the order of the candidates.
-
-    Parameters
-    ----------
-    counts : mapping of str to int
-        Events of one run by metric.
-    """
+    """Return the metrics that are worth counting: those that happen often, in the order of the candidates."""
     often = [name for name, count in counts.items() if count >= _OFTEN][:MOST]
     # Where nothing happens often, what happens at all still asks whether counting it disturbs.
     chosen = often or sorted((name for name, count in counts.items() if count), key=lambda name: -counts[name])[:MOST]
@@ -65,14 +59,7 @@ def choose_counted(counts: Mapping[str, int]) -> Chosen:
 def count_once(campaign: CampaignSpec, scratch: Path, exit_code: int) -> Mapping[str, int] | None:
     """Run a program once and return how often each software metric of its spec happened; None where that fails.
 
-    Parameters
-    ----------
-    campaign : CampaignSpec
-        A spec with any result and without hardware metrics.
-    scratch : Path
-        An empty folder.
-    exit_code : int
-        How the program ends.
+    `scratch`: An empty folder.
     """
     folder = scratch / "counted"
     folder.mkdir()
@@ -96,15 +83,7 @@ def count_once(campaign: CampaignSpec, scratch: Path, exit_code: int) -> Mapping
 
 
 def functions_of_script(words: Sequence[str], folder: Path) -> tuple[str, ...]:
-    """Return the functions of a Python script that `python script.py` runs, by their names in `__main__`.
-
-    Parameters
-    ----------
-    words : sequence of str
-        The command.
-    folder : Path
-        Where it runs.
-    """
+    """Return the functions of a Python script that `python script.py` runs, by their names in `__main__`."""
     if len(words) < 2 or not Path(words[0]).name.startswith("python") or not words[1].endswith(".py"):
         return ()
     try:

@@ -38,25 +38,7 @@ EXAMPLES: Mapping[str, Example] = {
 
 
 def write_example(name: str, folder: Path) -> Path:
-    """Write an example's spec, and its program beside it.
-
-    Parameters
-    ----------
-    name : str
-        One of `EXAMPLES`.
-    folder : Path
-        Where to; the program gets a folder of its own there.
-
-    Returns
-    -------
-    Path
-        The spec.
-
-    Raises
-    ------
-    SpecError
-        There is no such example, or something of its name is there already.
-    """
+    """Write an example's spec, and its program beside it."""
     example = EXAMPLES.get(name)
     if example is None:
         there = f"there are {', '.join(EXAMPLES)}"

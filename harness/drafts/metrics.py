@@ -62,24 +62,7 @@ class HardwareChoice:
 
 
 def choose_hardware(wanted: Sequence[str] = (), source: str = "", *, compiler: str = "gcc") -> HardwareChoice:
-    """Return hardware metrics for a first campaign on this host.
-
-    Parameters
-    ----------
-    wanted : sequence of str, default ()
-        What the user asked for; nothing else is then chosen.
-    source : str, default ""
-        The source that the user asked for; `auto` and '' leave it open.
-    compiler : str, default "gcc"
-        C compiler for the program that tries the events.
-
-    Raises
-    ------
-    HostError
-        Nothing can be counted here.
-    SpecError
-        A wanted event of perf does not exist.
-    """
+    """Return hardware metrics for a first campaign on this host."""
     listed = list_metrics(compiler).metrics
     ways = {metric.name: metric.best for metric in listed if metric.best.available}
     if wanted:
@@ -109,17 +92,7 @@ def choose_hardware(wanted: Sequence[str] = (), source: str = "", *, compiler: s
 def choose_calls(program: Path, library_path: Sequence[Path] = ()) -> Mapping[str, str]:
     """Return library functions whose calls by a program can be counted by preloading.
 
-    Parameters
-    ----------
-    program : Path
-        The program.
-    library_path : sequence of Path, default ()
-        Folders of LD_LIBRARY_PATH in its environment.
-
-    Returns
-    -------
-    mapping of str to str
-        Name of a metric to the function; empty for a static program or one that calls none of the usual.
+    Result: Name of a metric to the function; empty for a static program or one that calls none of the usual.
     """
     try:
         imported = set(read_binary(program).imported)

@@ -44,24 +44,8 @@ class Saved:
 def find_place(name: str, command: str, folder: Path | None) -> Saved:
     """Return where the spec of a command is, or is to be.
 
-    Parameters
-    ----------
-    name : str
-        Of the campaign; a number is added where another command has it.
-    command : str
-        What was typed; the same command from the same folder finds its spec again.
-    folder : Path, optional
-        The campaign's folder, where the user chose one: the spec is beside it.
-
-    Returns
-    -------
-    Saved
-        Nothing is written yet.
-
-    Raises
-    ------
-    SpecError
-        The chosen folder is of another command.
+    `command`: What was typed; the same command from the same folder finds its spec again.
+    `folder`: The campaign's folder, where the user chose one: the spec is beside it.
     """
     for place in _places(name, folder):
         if _is_of(place.spec, command):
@@ -81,13 +65,7 @@ def head_of(command: str, spec: Path) -> str:
 
 
 def save(place: Saved, text: str) -> None:
-    """Write a spec where there is none.
-
-    Raises
-    ------
-    SpecError
-        No file can be written there.
-    """
+    """Write a spec where there is none."""
     try:
         place.spec.parent.mkdir(parents=True, exist_ok=True)
         with place.spec.open("x", encoding="utf-8") as file:
@@ -101,21 +79,8 @@ def save(place: Saved, text: str) -> None:
 def set_runs(spec: Path, wanted: Mapping[str, int], *, write: bool = True) -> tuple[str, list[str]]:
     """Ask for more runs in a spec that was written for a command; return its text, and a note on each change.
 
-    Parameters
-    ----------
-    spec : Path
-        The spec.
-    wanted : mapping of str to int
-        The number by its key: `runs`, `baseline_runs`.
-    write : bool, default True
-        Change the file.
-
-    Returns
-    -------
-    text : str
-        The spec's text, with the greater numbers.
-    notes : list of str
-        A sentence each.
+    Result `text`: The spec's text, with the greater numbers.
+    Result `notes`: A sentence each.
     """
     text, notes = spec.read_text(encoding="utf-8"), []
     for key, number in wanted.items():

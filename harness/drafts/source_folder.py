@@ -36,24 +36,8 @@ class _Build:
 def describe_source(folder: Path, spec: Path) -> str:
     """Return the spec of a program in a folder of source code, as text.
 
-    Parameters
-    ----------
-    folder : Path
-        The source.
-    spec : Path
-        Where the spec will be: the folder is named relative to it where it lies below.
-
-    Returns
-    -------
-    str
-        YAML. It can be run as it is where the guesses are right; comments say what to complete.
-
-    Raises
-    ------
-    SpecError
-        The folder holds nothing that is known to be built.
-    HostError
-        Nothing can be counted here.
+    `spec`: Where the spec will be: the folder is named relative to it where it lies below.
+    Result: YAML. It can be run as it is where the guesses are right; comments say what to complete.
     """
     build = _find_build(folder)
     hardware = choose_hardware()

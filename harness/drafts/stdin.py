@@ -38,13 +38,7 @@ class Piped:
     digest: str
 
     def keep(self, path: Path) -> None:
-        """Write it into a file.
-
-        Raises
-        ------
-        SpecError
-            No file can be written there.
-        """
+        """Write it into a file."""
         self.content.seek(0)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -58,15 +52,7 @@ class Piped:
 def choose_stdin(asked: str) -> Path | None:
     """Return the file that the program reads; None for none.
 
-    Parameters
-    ----------
-    asked : str
-        A file; `null` for none; '' for the one that standard input was redirected from, `< file`.
-
-    Raises
-    ------
-    SpecError
-        There is no such file.
+    `asked`: A file; `null` for none; '' for the one that standard input was redirected from, `< file`.
     """
     if asked == _NONE:
         return None
@@ -83,13 +69,7 @@ def choose_stdin(asked: str) -> Path | None:
 
 
 def spool_stdin(say: Callable[[str], None]) -> Piped | None:
-    """Return what is piped into this process, as far as it is; None where standard input is no pipe, or idle.
-
-    Parameters
-    ----------
-    say : callable
-        Receives a sentence where a pipe is idle.
-    """
+    """Return what is piped into this process, as far as it is; None where standard input is no pipe, or idle."""
     try:
         if not stat.S_ISFIFO(os.fstat(_STDIN).st_mode):
             return None

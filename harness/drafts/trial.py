@@ -33,23 +33,7 @@ def try_command(
 
     Where the process becomes another program (`exec`), the spec returned is of that program.
 
-    Parameters
-    ----------
-    spec : CommandSpec
-        The drafted spec.
-    say : callable, optional
-        Receives a sentence when the program takes long.
-    follow : bool, default True
-        Whether to follow `exec`; a tool that starts the program is left as it is.
-    counting : bool, default True
-        Whether to run it once more, to choose the calls that are counted.
-
-    Raises
-    ------
-    SpecError
-        The spec has a fault, such as an option's value that no spec can have.
-    RunError
-        The program cannot be run, was killed by a signal, does not end, or does its work in other processes.
+    `follow`: Whether to follow `exec`; a tool that starts the program is left as it is.
     """
     with scratch_folder("trial") as place:
         first = _run_once(spec, place, say)

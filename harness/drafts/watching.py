@@ -88,12 +88,7 @@ class Watched:
 class Watch:
     """Look at a process some hundred times a second from a thread, and report when it takes long.
 
-    Parameters
-    ----------
-    say : callable
-        Receives a sentence after ten seconds, and each minute.
-    limit_s : float
-        When the process will be stopped, for that sentence.
+    `say`: Receives a sentence after ten seconds, and each minute.
     """
 
     def __init__(self, say: Callable[[str], None], limit_s: float) -> None:

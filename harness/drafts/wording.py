@@ -31,13 +31,7 @@ def without_placeholders(text: str) -> str:
 
 
 def called(words: Sequence[str]) -> str:
-    """Return what a command is called by: its program, or the script that an interpreter runs.
-
-    Parameters
-    ----------
-    words : sequence of str
-        The program and its arguments, as typed.
-    """
+    """Return what a command is called by: its program, or the script that an interpreter runs."""
     name = Path(words[0]).name
     script = Path(next((word for word in words[1:] if not word.startswith("-")), ""))
     if _INTERPRETER.fullmatch(name) and script.suffix in _SCRIPTS and script.is_file():

@@ -87,16 +87,8 @@ class Examination:
 def examine(root: Path = REAL) -> Examination:
     """Look at a host; nothing is changed.
 
-    Parameters
-    ----------
-    root : Path
-        Folder below which its /proc, /sys and programs lie. On a recorded tree, what only a living host can answer
-        (libpapi's own words, busy processes, pyperf's checks) is left out.
-
-    Raises
-    ------
-    HostError
-        A check of another distribution cannot be loaded.
+    `root`: Folder below which its /proc, /sys and programs lie. On a recorded tree, what only a living host can answer
+    (libpapi's own words, busy processes, pyperf's checks) is left out.
 
     Notes
     -----

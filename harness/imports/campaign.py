@@ -61,34 +61,8 @@ def import_campaign(
 ) -> Imported:
     """Read traces of another tool and write the folder of a campaign that has them as runs.
 
-    Parameters
-    ----------
-    format : str
-        Name of the import format.
-    groups : sequence of Group
-        The configurations and their files.
-    folder : Path
-        The campaign's folder, which is not there yet or is empty. It appears whole or not at all.
-    options : mapping of str to str, optional
-        Options of the format.
-    baseline : str, optional
-        The configuration that all others are held against: `baseline`, where there is one, else the first.
-    align_on : sequence of str, optional
-        Metrics by which runs are aligned.
-    command : str, default ""
-        What was typed, for the record.
-
-    Returns
-    -------
-    Imported
-        What the campaign holds.
-
-    Raises
-    ------
-    SpecError
-        The folder is in use, or a configuration's name is taken.
-    DataError
-        A file cannot be read, or no metric is in all runs.
+    `folder`: The campaign's folder, which is not there yet or is empty. It appears whole or not at all.
+    `baseline`: The configuration that all others are held against: `baseline`, where there is one, else the first.
     """
     _require_free(folder)
     chosen = find_format(format)

@@ -11,18 +11,7 @@ _LOOKED_AT = 20
 
 
 def what_to_type(path: Path) -> str:
-    """Return which command takes a file or folder of another tool; '' for what is of none.
-
-    Parameters
-    ----------
-    path : Path
-        What was named as a campaign or a trace.
-
-    Returns
-    -------
-    str
-        A sentence without a full stop.
-    """
+    """Return which command takes a file or folder of another tool; '' for what is of none."""
     try:
         files = find_files(path)[:_LOOKED_AT]
     except (DataError, OSError):

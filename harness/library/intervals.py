@@ -29,20 +29,8 @@ def scan_intervals(folder: Path, runs: Sequence[RunState], *, campaign: str | No
 
     Each file is checked before: it is whole, as it was written, and of its run.
 
-    Parameters
-    ----------
-    folder : Path
-        The campaign's folder.
-    runs : sequence of RunState
-        Finished runs.
-    campaign : str, optional
-        The campaign's identity, as its manifest has it (fact `id`).
-
-    Returns
-    -------
-    polars.LazyFrame
-        A row an interval, the runs in the order given: `FACTS`, `begin_ns`, `end_ns`, `overruns`, then one column a
-        metric, null where a run has it not.
+    Result: A row an interval, the runs in the order given: `FACTS`, `begin_ns`, `end_ns`, `overruns`, then one column a
+    metric, null where a run has it not.
     """
     import polars as pl  # noqa: PLC0415  slow to load, and not every use of a campaign needs it
 
@@ -101,18 +89,7 @@ def _require_trace(
 
 
 def tidy_traces(traces: Sequence[Trace]) -> pl.DataFrame:
-    """Return traces in the layout of `scan_intervals`, described by their attributes.
-
-    Parameters
-    ----------
-    traces : sequence of Trace
-        They may have different metrics.
-
-    Returns
-    -------
-    polars.DataFrame
-        Columns as `scan_intervals` has them.
-    """
+    """Return traces in the layout of `scan_intervals`, described by their attributes."""
     import polars as pl  # noqa: PLC0415
 
     frames = []

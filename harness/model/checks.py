@@ -56,13 +56,7 @@ class Checks:
 
 
 def read_screening(text: str, option: str) -> Screening:
-    """Read `APPLICATION | CHARACTERISTICS | PERFORMANCE`, each a list of names.
-
-    Raises
-    ------
-    SpecError
-        Other than three parts, an empty one, a name that comes twice.
-    """
+    """Read `APPLICATION | CHARACTERISTICS | PERFORMANCE`, each a list of names."""
     parts = split(text, "|")
     if len(parts) != 3 or not all(part.strip() for part in parts):
         raise SpecError(
@@ -80,14 +74,7 @@ def read_screening(text: str, option: str) -> Screening:
 
 
 def read_independence(text: str, option: str) -> Independence:
-    """Read `ONE | OTHER | GIVEN`; the last is a list of names, and may be left out.
-
-    Raises
-    ------
-    SpecError
-        Fewer than two or more than three parts, an empty one, several names in one of the first two, a name that comes
-        twice.
-    """
+    """Read `ONE | OTHER | GIVEN`; the last is a list of names, and may be left out."""
     parts = split(text, "|")
     if len(parts) not in {2, 3} or not all(part.strip() for part in parts):
         raise SpecError(f"{option} {text}: write ONE | OTHER | GIVEN, in quotes, as in 'n | time | instr,misses'")
@@ -112,13 +99,7 @@ def check(
     logged: Sequence[str],
     seed: int,
 ) -> Checks:
-    """Run the requested checks. `logged` are columns in whose place their logarithms are analysed.
-
-    Raises
-    ------
-    DataError
-        A name that is no variable of the model.
-    """
+    """Run the requested checks. `logged` are columns in whose place their logarithms are analysed."""
     log_names = {name: f"{LOGARITHM}{name}" for name in logged}
 
     def named(names: Sequence[str]) -> list[str]:

@@ -50,15 +50,7 @@ def tabulate_steps(
     *,
     missing: Literal["error", "drop"],
 ) -> DerivedTable:
-    """Return the table of the steps of a parameter; see `analysis.causal.step_table`.
-
-    Raises
-    ------
-    SpecError
-        Derivatives over several parameters, or between several pairs of values; one over a column that is no parameter.
-    DataError
-        Runs that have no steps; missing values, where these are errors.
-    """
+    """Return the table of the steps of a parameter; see `analysis.causal.step_table`."""
     first = next(iter(derivatives))
     betweens = {one.between: name for name, one in derivatives.items() if one.between}
     for name, one in derivatives.items():
@@ -113,15 +105,7 @@ def _written(value: object) -> str:
 def tabulate_curves(
     frame: pl.DataFrame, curves: Sequence[Curve], *, kinds: Mapping[str, Kind], missing: Literal["error", "drop"]
 ) -> DerivedTable:
-    """Return the table of the parameters of curves, a row a cell; see `analysis.causal.curve_parameters`.
-
-    Raises
-    ------
-    SpecError
-        Curves in different cells.
-    DataError
-        Columns that have no curves.
-    """
+    """Return the table of the parameters of curves, a row a cell; see `analysis.causal.curve_parameters`."""
     cells = curves[0].cells
     for one in curves[1:]:
         if set(one.cells) != set(cells):

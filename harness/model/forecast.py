@@ -47,15 +47,7 @@ class InterventionForecast:
 
 
 def forecast(model: CausalModel, asked: Mapping[str, str], *, logged: Sequence[str], seed: int) -> InterventionForecast:
-    """Return the forecast of setting some variables to values, which are text as on the command line.
-
-    Raises
-    ------
-    SpecError
-        A value that the variable cannot have.
-    DataError
-        Unknown variables; a direction that is open.
-    """
+    """Return the forecast of setting some variables to values, which are text as on the command line."""
     settings: dict[str, Any] = {}
     for name, text in asked.items():
         if name in logged:

@@ -227,25 +227,7 @@ class PriorKnowledge(BaseModel):
 
 
 def read_knowledge(path: Path) -> PriorKnowledge:
-    """Read a knowledge file.
-
-    Parameters
-    ----------
-    path : Path
-        A YAML file.
-
-    Returns
-    -------
-    PriorKnowledge
-        Its content, with the positions of names for later messages.
-
-    Raises
-    ------
-    SpecError
-        There is no such file, or nothing in it.
-    InvalidSpec
-        It has faults: a line `file:line:column: message` for each.
-    """
+    """Read a knowledge file."""
     if not path.is_file():
         raise SpecError(f"{path}: there is no such file; name the YAML file of what is known beforehand")
     with path.open("rb") as file:
@@ -320,13 +302,7 @@ def parse_options(
     derivative: Sequence[str] = (),
     curve: Sequence[str] = (),
 ) -> PriorKnowledge:
-    """Return the prior knowledge that the options of the command line state; each is its text.
-
-    Raises
-    ------
-    SpecError
-        One that cannot be read, with what to write.
-    """
+    """Return the prior knowledge that the options of the command line state; each is its text."""
     given = named_values(kinds, "--kinds", "optimisation=discrete,bytes=continuous") if kinds else {}
     for name, kind in given.items():
         if kind not in _KINDS:

@@ -24,13 +24,7 @@ _ABSENT = ["", "NA", "N/A", "null", "NULL", "None"]
 
 
 def read_table(path: Path) -> tuple[pl.DataFrame, Mapping[str, Column]]:
-    """Read a sweep's table, with what is known of its columns, or any CSV or Parquet file, of which nothing is known.
-
-    Raises
-    ------
-    DataError
-        There is no table, or none that can be read.
-    """
+    """Read a sweep's table, with what is known of its columns, or any CSV or Parquet file."""
     if _is_campaign(path):
         return _totals_of_runs(path), {}
     if path.is_dir() or _is_sweep(path):

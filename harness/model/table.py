@@ -58,30 +58,7 @@ class ModelInput:
 
 
 def prepare_table(path: Path, prior: PriorKnowledge, *, missing: Literal["error", "drop"] = "error") -> ModelInput:
-    """Read a table, add derived variables, choose the variables, and combine all prior knowledge.
-
-    Parameters
-    ----------
-    path : Path
-        The table, or the folder of a sweep's campaign.
-    prior : PriorKnowledge
-        The author's knowledge of it.
-    missing : {"error", "drop"}, default "error"
-        Treatment of rows that lack a value.
-
-    Returns
-    -------
-    ModelInput
-        The table as variables, with knowledge and notes.
-
-    Raises
-    ------
-    SpecError
-        Names of columns that there are not; knowledge that contradicts itself; a simulated cycle count that is asked
-        for.
-    DataError
-        A table that cannot be analysed.
-    """
+    """Read a table, add derived variables, choose the variables, and combine all prior knowledge."""
     try:
         return _prepare_table(path, prior, missing)
     except DataError as error:

@@ -125,24 +125,7 @@ class Coordination:
 def run_on_nodes(campaign: CampaignSpec, folder: Path, progress: Progress) -> tuple[str, ...]:
     """Run a campaign on nodes, or what is left of it.
 
-    Parameters
-    ----------
-    campaign : CampaignSpec
-        The spec, with `nodes`.
-    folder : Path
-        The campaign's folder, on a disk that all nodes share.
-    progress : Progress
-        Receives every step.
-
-    Returns
-    -------
-    tuple of str
-        What a reader of the verdicts must know: parts that the campaign ends without, and why.
-
-    Raises
-    ------
-    SpecError, HostError, RunError
-        As `run_campaign`; RunError too where no node has enough runs to be judged, and where the jobs were cancelled.
+    Result: What a reader of the verdicts must know: parts that the campaign ends without, and why.
     """
     with coordinated(campaign, folder, progress, VERDICTS) as coordination:
         coordination.watch()
@@ -151,29 +134,7 @@ def run_on_nodes(campaign: CampaignSpec, folder: Path, progress: Progress) -> tu
 
 @contextmanager
 def coordinated(campaign: CampaignSpec, folder: Path, progress: Progress, kind: Kind) -> Iterator[Coordination]:
-    """Hold a campaign's folder, build what is measured, and make the folders of its parts. Nothing is submitted yet.
-
-    Parameters
-    ----------
-    campaign : CampaignSpec
-        The spec, with `nodes`.
-    folder : Path
-        The campaign's folder, on a disk that all nodes share.
-    progress : Progress
-        Receives every step.
-    kind : Kind
-        What the parts make.
-
-    Yields
-    ------
-    Coordination
-        Watches the parts.
-
-    Raises
-    ------
-    SpecError, HostError, RunError
-        As `run_campaign`.
-    """
+    """Hold a campaign's folder, build what is measured, and make the folders of its parts. Nothing is submitted yet."""
     if campaign.nodes is None:
         raise SpecError("the spec has no `nodes`")
     folder = folder.absolute()
@@ -206,18 +167,7 @@ def coordinated(campaign: CampaignSpec, folder: Path, progress: Progress, kind: 
 
 
 def cancel(campaign: CampaignSpec, folder: Path) -> int:
-    """End the jobs of a campaign; finished runs are kept. A command that watches them ends too.
-
-    Returns
-    -------
-    int
-        How many jobs were ended.
-
-    Raises
-    ------
-    SpecError
-        The folder holds no campaign on nodes.
-    """
+    """End the jobs of a campaign; finished runs are kept. A command that watches them ends too."""
     path = folder / "campaign.sqlite"
     if campaign.nodes is None or not path.is_file():
         raise SpecError(f"{folder} holds no campaign on nodes, so there is nothing to cancel")

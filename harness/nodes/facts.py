@@ -31,21 +31,7 @@ def node_facts(
 ) -> dict[str, str]:
     """Return what is compared of a node.
 
-    Parameters
-    ----------
-    campaign : CampaignSpec
-        The campaign, whose program and libraries are read.
-    builds : mapping of str to Path or None
-        Folder of each build, None where nothing is built.
-    inputs : Path
-        Folder of the input files.
-    root : Path, default "/"
-        Another root holds a recorded tree of a host.
-
-    Returns
-    -------
-    dict of str to str
-        A fact each; what cannot be read is `unknown`.
+    `builds`: Folder of each build, None where nothing is built.
     """
     cpuinfo = text(root / "proc/cpuinfo") or ""
     memory = re.search(r"^MemTotal:\s+(\d+)", text(root / "proc/meminfo") or "", re.MULTILINE)
@@ -71,15 +57,7 @@ def node_facts(
 def differences(first: Mapping[str, str], own: Mapping[str, str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return in which facts two nodes differ: those that refuse a node, and those that are only shown.
 
-    Parameters
-    ----------
-    first, own : mapping of str to str
-        As `node_facts` gives them.
-
-    Returns
-    -------
-    tuple of tuple of str
-        A clause each, such as `kernel: 6.1 there, 6.2 here`.
+    Result: A clause each, such as `kernel: 6.1 there, 6.2 here`.
     """
     hard: list[str] = []
     soft: list[str] = []
@@ -93,21 +71,9 @@ def differences(first: Mapping[str, str], own: Mapping[str, str]) -> tuple[tuple
 def binary_files(campaign: CampaignSpec, name: str, build: Path | None, inputs: Path) -> dict[str, Path]:
     """Return the files of one build's program that a node loads before it runs.
 
-    Parameters
-    ----------
-    campaign : CampaignSpec
-        The campaign.
-    name : str
-        The configuration of the build.
-    build : Path or None
-        The build's folder, None where nothing is built.
-    inputs : Path
-        Folder of the input files.
-
-    Returns
-    -------
-    dict of str to Path
-        The `program`, and each library by its name, as this node's linker finds it; empty where the program is none.
+    `build`: The build's folder, None where nothing is built.
+    Result: The `program`, and each library by its name, as this node's linker finds it; empty where the program is
+    none.
     """
     own = campaign.of_program(name if name in campaign.programs else "")
     command = program_command(own, scratch=inputs, build=build, inputs=inputs)

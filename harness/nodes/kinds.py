@@ -114,13 +114,7 @@ def kind_of(manifest: Manifest) -> Kind | None:
 
 
 def whole_campaign(folder: Path) -> CampaignSpec:
-    """Return the spec of a campaign on nodes, as its manifest has it now.
-
-    Raises
-    ------
-    SpecError
-        The folder holds no such campaign.
-    """
+    """Return the spec of a campaign on nodes, as its manifest has it now."""
     path = folder / "campaign.sqlite"
     if not path.is_file():
         raise SpecError(f"{folder} holds no campaign (no campaign.sqlite)")

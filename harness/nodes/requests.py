@@ -50,13 +50,7 @@ class Requests:
 
 
 def read_requests(part: NodePart) -> Requests:
-    """Return what is requested of a part; nothing where no file is.
-
-    Raises
-    ------
-    SpecError
-        The file is damaged.
-    """
+    """Return what is requested of a part; nothing where no file is."""
     # Opening the folder has a network file system look for a file that was replaced there.
     list(part.folder.iterdir())
     content = read_json(part.folder / _FILE)

@@ -67,18 +67,9 @@ def parts_of(folder: Path, count: int) -> tuple[NodePart, ...]:
 def share_of(campaign: CampaignSpec, number: int) -> CampaignSpec:
     """Return the campaign that one node makes: its share of the runs, in an order of its own.
 
-    Parameters
-    ----------
-    campaign : CampaignSpec
-        With `nodes`.
-    number : int
-        Number of the part, from 1.
-
-    Returns
-    -------
-    CampaignSpec
-        With the digest of the whole campaign. A larger total never makes a share smaller. A sweep is dealt out by its
-        points, see `dealt_points`: its share is the sweep itself, at one of them.
+    `number`: Number of the part, from 1.
+    Result: With the digest of the whole campaign. A larger total never makes a share smaller. A sweep is dealt out by
+    its points, see `dealt_points`: its share is the sweep itself, at one of them.
     """
     if campaign.nodes is None:
         return campaign
@@ -101,17 +92,8 @@ def own_seed(campaign: CampaignSpec, number: int) -> int:
 def dealt_points(campaign: CampaignSpec, number: int) -> tuple[int, ...]:
     """Return the points of a sweep that one node measures, with all their repetitions.
 
-    Parameters
-    ----------
-    campaign : CampaignSpec
-        A sweep with `nodes`.
-    number : int
-        Number of the part, from 1.
-
-    Returns
-    -------
-    tuple of int
-        Numbers of the points, from 1, ascending.
+    `number`: Number of the part, from 1.
+    Result: Numbers of the points, from 1, ascending.
 
     Notes
     -----
@@ -134,10 +116,7 @@ def dealt_points(campaign: CampaignSpec, number: int) -> tuple[int, ...]:
 def reading(part: NodePart) -> Iterator[Manifest]:
     """Open a part's manifest read-only; a process that was killed may have left it in the middle of a write.
 
-    Yields
-    ------
-    Manifest
-        After what the process left was rolled back, which only a writer can do.
+    Result: After what the process left was rolled back, which only a writer can do.
     """
     path = part.folder / "campaign.sqlite"
     try:
@@ -168,17 +147,7 @@ def recorded_share(manifest: Manifest) -> CampaignSpec | None:
 def lacks(campaign: CampaignSpec, done: Mapping[str, int]) -> tuple[str, ...]:
     """Return which configurations have too few runs on a node for a comparison there.
 
-    Parameters
-    ----------
-    campaign : CampaignSpec
-        The campaign.
-    done : mapping of str to int
-        Finished runs of the pass that has fewest, by configuration.
-
-    Returns
-    -------
-    tuple of str
-        A clause each, as `baseline 3 of 5`; empty where the node can be judged.
+    Result: A clause each, as `baseline 3 of 5`; empty where the node can be judged.
     """
     found = []
     for item in configurations(campaign):
@@ -196,19 +165,7 @@ def this_node() -> str:
 def claim(part: NodePart, others: tuple[NodePart, ...], node: str) -> str:
     """Claim a part for a node, for good. A part has one owner, and a node one part.
 
-    Parameters
-    ----------
-    part : NodePart
-        The part.
-    others : tuple of NodePart
-        All parts of the campaign.
-    node : str
-        The node's name.
-
-    Returns
-    -------
-    str
-        Why the node cannot have it; empty where it is the node's.
+    Result: Why the node cannot have it; empty where it is the node's.
 
     Notes
     -----
@@ -243,13 +200,7 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
-    """Return the content of such a file; None where there is none.
-
-    Raises
-    ------
-    SpecError
-        It is damaged.
-    """
+    """Return the content of such a file; None where there is none."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

@@ -40,24 +40,7 @@ def staged_folder(campaign: CampaignSpec, identity: str, part: NodePart) -> Path
 
 
 def link_layouts(campaign: CampaignSpec, workspace: Workspace, manifest: Manifest, progress: Progress) -> None:
-    """Link the layouts of the runs of all nodes, once. Each node's are different ones, as its changes are independent.
-
-    Parameters
-    ----------
-    campaign : CampaignSpec
-        With `layouts: varied` and `nodes`.
-    workspace : Workspace
-        The builds.
-    manifest : Manifest
-        That of the whole campaign.
-    progress : Progress
-        Receives every step.
-
-    Raises
-    ------
-    RunError
-        A program can neither be linked nor built again.
-    """
+    """Link the layouts of the runs of all nodes once. Each node has different ones: its changes are independent."""
     count = campaign.nodes.count if campaign.nodes is not None else 1
     runs = [
         (item.name, first_layout_of(part) + run)
@@ -76,30 +59,6 @@ def staged(campaign: CampaignSpec, home: Path, workspace: Workspace, folder: Pat
     """Copy builds and inputs to a folder of this node, and remove the copy in the end.
 
     A copy that a killed process left is removed first.
-
-    Parameters
-    ----------
-    campaign : CampaignSpec
-        The campaign.
-    home : Path
-        The campaign's folder.
-    workspace : Workspace
-        The builds and inputs there.
-    folder : Path
-        Folder of the copy, as `staged_folder` gives it.
-
-    Yields
-    ------
-    Workspace
-        The copies.
-
-    Raises
-    ------
-    HostError
-        The folder above it is not on this node, nothing can be written there, or the copy is not the program that was
-        built.
-    SpecError
-        The copy would load files of the campaign's folder, by an absolute path.
     """
     _make_empty(folder)
     try:

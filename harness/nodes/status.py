@@ -157,23 +157,7 @@ class CampaignStatus:
 
 
 def read_status(folder: Path) -> CampaignStatus:
-    """Return the state of a campaign. Nothing is written.
-
-    Parameters
-    ----------
-    folder : Path
-        The campaign's folder.
-
-    Returns
-    -------
-    CampaignStatus
-        With one part for each node.
-
-    Raises
-    ------
-    SpecError
-        The folder holds no campaign, its manifest is damaged, or it cannot be read now.
-    """
+    """Return the state of a campaign. Nothing is written."""
     path = folder / "campaign.sqlite"
     if not path.is_file():
         raise SpecError(f"{folder} holds no campaign (no campaign.sqlite); `unperturbed list` shows all campaigns")
@@ -236,22 +220,7 @@ def _part(campaign: CampaignSpec, kind: Kind, part: NodePart, job: Job | None) -
 
 
 def read_part(folder: Path, manifest: Manifest, *, node: str) -> PartStatus:
-    """Return the state of one part.
-
-    Parameters
-    ----------
-    folder : Path
-        The part's folder.
-    manifest : Manifest
-        Its manifest.
-    node : str
-        The host that makes its runs.
-
-    Returns
-    -------
-    PartStatus
-        Without what a scheduler knows of it.
-    """
+    """Return the state of one part."""
     durations, left = Durations(), Counter[str]()
     runs: Counter[State] = Counter()
     for pass_name, state, count, seconds in manifest.tally():

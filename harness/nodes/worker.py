@@ -74,24 +74,7 @@ def _make_runs(campaign: CampaignSpec, part: NodePart, progress: Progress) -> No
 def work(folder: Path, progress: Progress, makers: Mapping[str, Maker] = MappingProxyType({})) -> Outcome:
     """Make the runs of a part, or what is left of them.
 
-    Parameters
-    ----------
-    folder : Path
-        The part's folder, `CAMPAIGN/nodes/NN`.
-    progress : Progress
-        Receives every step.
-    makers : mapping of str to Maker, optional
-        What makes the runs of a part, by the purpose of its folder; a plain campaign's need none.
-
-    Returns
-    -------
-    Outcome
-        Also written to the part's folder, for whoever watches the campaign.
-
-    Raises
-    ------
-    SpecError
-        The folder is not that of a part, or another process works on it: that process writes the outcome then.
+    `makers`: What makes the runs of a part, by the purpose of its folder; a plain campaign's need none.
     """
     folder = folder.absolute()
     if folder.parent.name != FOLDER or not (folder / "campaign.sqlite").is_file():

@@ -63,13 +63,7 @@ class Build:
 
 
 def find_source(program: Program, spec_folder: Path) -> Path | None:
-    """Return the folder of the program's source, fetched if it is a Debian package; None when nothing is built.
-
-    Raises
-    ------
-    HostError, SpecError
-        The source package cannot be fetched, or the folder is none of files that somebody wrote.
-    """
+    """Return the folder of the program's source, fetched if it is a Debian package; None when nothing is built."""
     if program.debian is not None:
         return debian_source(program.debian, user_cache())
     if program.source is not None:
@@ -80,13 +74,7 @@ def find_source(program: Program, spec_folder: Path) -> Path | None:
 
 
 def check_compilers(program: Program) -> None:
-    """Refuse early when a compiler that the build asks for is missing.
-
-    Raises
-    ------
-    HostError
-        It is, with the command that installs it.
-    """
+    """Refuse early when a compiler that the build asks for is missing."""
     if program.build is None:
         return
     for role, name in program.compilers.items():
@@ -112,30 +100,11 @@ def build_configuration(
 ) -> Build:
     """Build one configuration; a build that is there already, of the same source and events, is kept.
 
-    Parameters
-    ----------
-    program : Program
-        The spec's program.
-    source : Path
-        Its source folder; it is copied, never written to.
-    folder : Path
-        Folder of this build. Its name has the same length for every configuration, so that no path differs in size
-        between binaries.
-    software : mapping of str to Event or None
-        The metrics to compile in; None builds the program as it is, with the plain compiler and no runtime.
-    spec_folder : Path
-        Folder of the spec, for the placeholder {spec}.
-    announce : callable
-        Called before anything is built; not when the build is there already.
-    sham : bool, default False
-        Put a no-op in the place of each increment of the metrics.
-    layouts : bool, default False
-        Note the links, so that the program can be had in other layouts, see `unperturbed.harness.program.layouts`.
-
-    Raises
-    ------
-    RunError
-        The build command failed: its last lines are shown.
+    `folder`: Folder of this build. Its name has the same length for every configuration, so that no path differs in
+    size between binaries.
+    `software`: The metrics to compile in; None builds the program as it is, with the plain compiler and no runtime.
+    `layouts`: Note the links, so that the program can be had in other layouts, see
+    `unperturbed.harness.program.layouts`.
     """
     tree = folder / "src"
     if program.build is None:
@@ -179,24 +148,7 @@ def build_configuration(
 
 
 def compile_tree(program: Program, tree: Path, log: Path, *, spec_folder: Path) -> None:
-    """Run the build command in a copy of the source, with the toolchain beside it or else the plain compilers.
-
-    Parameters
-    ----------
-    program : Program
-        The program's part of the spec.
-    tree : Path
-        Folder of the build.
-    log : Path
-        File that receives the command's output.
-    spec_folder : Path
-        The folder of the spec.
-
-    Raises
-    ------
-    RunError, HostError
-        The command failed, or there is no such command.
-    """
+    """Run the build command in a copy of the source, with the toolchain beside it or else the plain compilers."""
     if program.build is None:
         raise SpecError("the program has no build command")
     chain = tree.parent / "toolchain"

@@ -82,23 +82,7 @@ class _Recipe:
 def make_layout(program: Program, source: Path, tree: Path, number: int, layout: str, *, spec_folder: Path) -> None:
     """Make one layout of a build; an existing one is kept. Afterwards any layout may be in the build's place.
 
-    Parameters
-    ----------
-    program : Program
-        The program's part of the spec.
-    source, spec_folder : Path
-        As for `build`.
-    tree : Path
-        Folder of a build that was made with `layouts`.
-    number : int
-        Number of the layout, from 1.
-    layout : str
-        Text that the random layout is drawn from.
-
-    Raises
-    ------
-    RunError
-        Neither link nor build can be made again.
+    `number`: Number of the layout, from 1.
     """
     recipe = _recipe(tree)
     if _kept(tree, recipe, number).is_dir():
@@ -118,13 +102,7 @@ def make_layout(program: Program, source: Path, tree: Path, number: int, layout:
 
 
 def put_in_place(tree: Path, number: int) -> None:
-    """Put one of a build's layouts into its folder.
-
-    Raises
-    ------
-    RunError
-        There is no such layout.
-    """
+    """Put one of a build's layouts into its folder."""
     if not _recipe_file(tree).is_file():
         if number != AS_BUILT:
             raise RunError(
@@ -180,13 +158,7 @@ def _recipe(tree: Path) -> _Recipe:
 
 
 def _rebuilt_from_now_on(tree: Path, recipe: _Recipe, error: RunError) -> _Recipe:
-    """Have every layout be a whole build, as a link cannot be made again.
-
-    Raises
-    ------
-    RunError
-        Other layouts were linked already: the build has changed since then.
-    """
+    """Have every layout be a whole build, as a link cannot be made again."""
     if any(path.name.isdigit() and int(path.name) != AS_BUILT for path in (tree.parent / "layouts").iterdir()):
         raise error
     # What was linked before one failed goes back.

@@ -73,19 +73,7 @@ def launch(command: Command, *, started_as: Callable[[int], None] | None = None)
     group and is passed on. The command is started through setpriv(1), so that it is killed when the harness is, and
     what it started itself is killed by `unperturbed.common.supervision`.
 
-    Parameters
-    ----------
-    command : Command
-        What is run.
-    started_as : callable, optional
-        Receives the process number once it runs, for a run that is watched and not measured.
-
-    Raises
-    ------
-    RunError
-        The program does not exist or is not executable.
-    HostError
-        setpriv(1), of util-linux, is missing.
+    `started_as`: Receives the process number once it runs, for a run that is watched and not measured.
     """
     setpriv = shutil.which("setpriv")
     if setpriv is None:
@@ -192,16 +180,7 @@ class ProgramCommand:
 def program_command(campaign: CampaignSpec, *, scratch: Path, build: Path | None, inputs: Path) -> ProgramCommand:
     """Return the command that runs the program; in a sweep, at the campaign's point (`CampaignSpec.at_point`).
 
-    Parameters
-    ----------
-    campaign : CampaignSpec
-        The spec.
-    scratch : Path
-        The run's own folder.
-    build : Path or None
-        Folder of the configuration's build, None when nothing is built.
-    inputs : Path
-        Folder of the input files.
+    `build`: Folder of the configuration's build, None when nothing is built.
     """
     program = campaign.program
     known = {"scratch": str(scratch), "inputs": str(inputs), "spec": str(campaign.folder), **campaign.point}
@@ -223,13 +202,7 @@ def program_command(campaign: CampaignSpec, *, scratch: Path, build: Path | None
 
 
 def cannot_preload(file: str | Path) -> str | None:
-    """Return why the dynamic linker would not load the sampler into a program; None when it would.
-
-    Parameters
-    ----------
-    file : str or Path
-        The program. A script is never refused: its interpreter decides.
-    """
+    """Return why the dynamic linker would not load the sampler into a program; None when it would."""
     program = Path(file)
     state = program.stat()
     as_other_user = state.st_mode & stat.S_ISUID and state.st_uid != os.geteuid()

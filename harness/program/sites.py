@@ -79,25 +79,6 @@ def find_all_sites(campaign: CampaignSpec, step: Callable[[str], None], *, at_po
     """Build a spec's program with all its software metrics at once, and find where each counts.
 
     Nothing is run but the build.
-
-    Parameters
-    ----------
-    campaign : CampaignSpec
-        The spec.
-    step : callable
-        Called with what is being done.
-    at_point : CampaignSpec
-        The spec at one point of its sweep; itself where it has no parameters.
-
-    Returns
-    -------
-    SpecSites
-        Every software metric.
-
-    Raises
-    ------
-    SpecError, HostError, RunError
-        The spec has no software metrics, there is no compiler, the source cannot be fetched, or the build fails.
     """
     software = campaign.measure.software
     if not software:

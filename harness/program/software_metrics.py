@@ -74,22 +74,7 @@ def find_software_metrics(
 ) -> SoftwareMetrics:
     """Find and set up what counts the software metrics of a configuration.
 
-    Parameters
-    ----------
-    campaign : CampaignSpec
-        The spec.
-    software : mapping of str to Event
-        Name → event, in the order of their numbers.
-    command : ProgramCommand
-        Of the configuration's program, which is there already.
-
-    Raises
-    ------
-    SpecError
-        Binaries, functions, probes or libraries are not there; each with the metric's place in the spec and the nearest
-        names.
-    HostError
-        No compiler, or this host has no such probes.
+    `software`: Name → event, in the order of their numbers.
     """
     metrics = tuple(milestone(name, event.means, semantics=event.semantics) for name, event in software.items())
     found: dict[int, Any] = {}
@@ -127,13 +112,7 @@ def _of(software: Mapping[str, Event], means: Means) -> list[int]:
 
 
 def probe_sites(campaign: CampaignSpec, name: str, event: Event, command: ProgramCommand) -> tuple[ProbeSite, ...]:
-    """Return the places of one metric that the kernel counts.
-
-    Raises
-    ------
-    SpecError
-        As `find_software_metrics`.
-    """
+    """Return the places of one metric that the kernel counts."""
     with with_metric_position(campaign, name):
         return find_probes(
             {name: event},
@@ -144,38 +123,20 @@ def probe_sites(campaign: CampaignSpec, name: str, event: Event, command: Progra
 
 
 def interposed(campaign: CampaignSpec, name: str, event: Event, command: ProgramCommand) -> Interposed:
-    """Return the library function whose calls one metric counts.
-
-    Raises
-    ------
-    SpecError
-        As `find_software_metrics`.
-    """
+    """Return the library function whose calls one metric counts."""
     with with_metric_position(campaign, name):
         return find_function(event, program=_binary(command), library_path=command.library_path)
 
 
 def python_sites(campaign: CampaignSpec, name: str, event: Event, command: ProgramCommand) -> PythonSites:
-    """Return the functions of a Python program that one metric counts.
-
-    Raises
-    ------
-    SpecError, HostError
-        As `find_software_metrics`.
-    """
+    """Return the functions of a Python program that one metric counts."""
     command.folder.mkdir(parents=True, exist_ok=True)
     with with_metric_position(campaign, name):
         return find_python_sites(command.words, {name: event}, environment=command.environment, folder=command.folder)
 
 
 def _binary(command: ProgramCommand) -> Path:
-    """Return the binary of the measured program.
-
-    Raises
-    ------
-    SpecError
-        There is none.
-    """
+    """Return the binary of the measured program."""
     if command.binary is None:
         raise SpecError(f"the program {command.words[0]} is not there, so nothing can be looked for in it")
     return command.binary
@@ -195,19 +156,7 @@ def with_metric_position(campaign: CampaignSpec, name: str) -> Iterator[None]:
 def hit_rates(campaign: CampaignSpec, software_metrics: SoftwareMetrics, trace: Trace) -> dict[str, dict[str, float]]:
     """Return how often the probes of a configuration were hit in a run, and what a hit costs on this host.
 
-    Parameters
-    ----------
-    campaign : CampaignSpec
-        The spec.
-    software_metrics : SoftwareMetrics
-        Those of the configuration.
-    trace : Trace
-        The run.
-
-    Returns
-    -------
-    dict of str to dict of str to float
-        By metric `rate`, hits a second of the program's time without them, and `ns`, a hit's cost.
+    Result: By metric `rate`, hits a second of the program's time without them, and `ns`, a hit's cost.
     """
     cost = measure_hit_cost(campaign.program.compilers["cc"])
     found = {}
@@ -225,25 +174,7 @@ def hit_rates(campaign: CampaignSpec, software_metrics: SoftwareMetrics, trace: 
 
 
 def check_hit_rates(campaign: CampaignSpec, rates: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """Yield a sentence for each probe: how often it is hit, and what that costs.
-
-    Parameters
-    ----------
-    campaign : CampaignSpec
-        The spec.
-    rates : mapping of str to mapping of str to object
-        As of `hit_rates`.
-
-    Yields
-    ------
-    str
-        In the order of the metrics.
-
-    Raises
-    ------
-    SpecError
-        A probe is hit more often than its `max_rate`.
-    """
+    """Yield a sentence for each probe: how often it is hit, and what that costs."""
     for name, found in rates.items():
         event = campaign.measure.software[name]
         rate, share = found["rate"], found["rate"] * found["ns"] / 1e9

@@ -43,13 +43,7 @@ def copy_source(source: Path, target: Path) -> None:
 
 
 def require_copyable(source: Path) -> None:
-    """Refuse as source the root of all files, and what the kernel makes up: copying these would not end.
-
-    Raises
-    ------
-    SpecError
-        It is such a folder.
-    """
+    """Refuse as source the root of all files, and what the kernel makes up: copying these would not end."""
     real = source.resolve()
     if real == Path(real.root):
         raise SpecError(f"source: {source} is the root of all files: name the folder of the program's source")
@@ -87,20 +81,8 @@ def debian_source(package: str, cache: Path) -> Path:
     The host's own package sources are asked for source packages, with lists and downloads kept in the user's cache:
     nothing of the system changes.
 
-    Parameters
-    ----------
-    package : str
-        `bzip2`, or with a version `bzip2=1.0.8-5`; `upstream:bzip2` for the upstream source alone, without Debian's
-        patches.
-    cache : Path
-        The user's cache folder.
-
-    Raises
-    ------
-    HostError
-        apt or dpkg-dev is missing, or the registry cannot be reached.
-    SpecError
-        There is no such source package.
+    `package`: `bzip2`, or with a version `bzip2=1.0.8-5`; `upstream:bzip2` for the upstream source alone, without
+    Debian's patches.
     """
     folder = cache / "sources" / package.replace("/", "_")
     unpacked = folder / "unpacked"
@@ -265,17 +247,7 @@ def program_identity(campaign: CampaignSpec, source: Path | None) -> str:
     that they name), the compilers' names and the environment. What instrumentation adds is no part of it, nor where
     anything lies. Of a command without a shell only files that are a whole word count by their content.
 
-    Parameters
-    ----------
-    campaign : CampaignSpec
-        The spec.
-    source : Path or None
-        Folder of the source; None for a program that is taken as it is.
-
-    Returns
-    -------
-    str
-        The program's name, and a digest.
+    `source`: Folder of the source; None for a program that is taken as it is.
     """
     program = campaign.program
     content = hashlib.sha256()

@@ -58,28 +58,8 @@ def judge_nodes(
 ) -> NodesJudgement:
     """Compute the verdicts of a campaign on nodes.
 
-    Parameters
-    ----------
-    folder : Path
-        The campaign's folder.
-    campaign : CampaignSpec
-        Its spec, with `nodes`.
-    notes : sequence of str
-        What a reader must know besides.
-    write : bool, default True
-        Write `report.html` and `nodes.json` into the folder, and the report of each node into its own.
-    watch : callable, optional
-        Called before each step.
-
-    Returns
-    -------
-    NodesJudgement
-        Over the nodes that have enough runs; the others are named in its notes.
-
-    Raises
-    ------
-    SpecError
-        No node has enough runs to be judged.
+    `write`: Write `report.html` and `nodes.json` into the folder, and the report of each node into its own.
+    Result: Over the nodes that have enough runs; the others are named in its notes.
     """
     if campaign.nodes is None:
         raise SpecError(f"{folder}: its spec has no `nodes`")

@@ -60,11 +60,6 @@ def check(
     anchoring, and every subset against the anchor's runs, through the anchor. Pairs that hold a software metric are
     held against a configuration with fewer metrics that counts it too. Sham runs tell what was found without any
     counting: it comes with the layout, or with the no-ops that stand for the increments.
-
-    Raises
-    ------
-    DataError
-        The baseline itself cannot be used: no variation between its runs, too few intervals.
     """
     planned = configurations(campaign)
     shams = tuple(item.name for item in planned if item.sham_of is not None)

@@ -64,34 +64,7 @@ def judge(
 ) -> Judgement:
     """Compute the verdicts of a campaign; write its report unless the paper's rule was chosen.
 
-    Parameters
-    ----------
-    folder : Path
-        The campaign's folder.
-    campaign : CampaignSpec
-        The spec that it was run from.
-    method : {"runs", "paper"}, default "runs"
-        `paper` decides by the paper's own rule, and leaves the report on disk as it is.
-    across : bool, default False
-        Compare each metric with each other one too, across aligned runs.
-    without : sequence of str
-        Runs to leave out.
-    write : bool, default True
-        Write `report.html` and `verdicts.json` into the folder.
-    watch : callable, optional
-        Called before each step.
-
-    Returns
-    -------
-    Judgement
-        The verdicts, the content of the report, and which runs are missing.
-
-    Raises
-    ------
-    SpecError
-        There is no run to judge, or a run to leave out is unknown.
-    DataError
-        The baseline cannot be used.
+    `method`: `paper` decides by the paper's own rule, and leaves the report on disk as it is.
     """
     with Manifest(folder / "campaign.sqlite", read_only=True) as manifest:
         states = manifest.runs()
@@ -162,14 +135,7 @@ class Total:
 def software_totals(campaign: CampaignSpec, traces: Traces, *, native_seconds: float) -> Sequence[Total]:
     """Return what each software metric counted, in the order of the spec; metrics without a run are left out.
 
-    Parameters
-    ----------
-    campaign : CampaignSpec
-        The spec, which has the order of the metrics.
-    traces : Traces
-        The traces of all runs.
-    native_seconds : float
-        That the untouched program took. Runs themselves may be slowed down by a simulator.
+    `native_seconds`: That the untouched program took. Runs themselves may be slowed down by a simulator.
     """
     every = [trace for by_configuration in traces.values() for found in by_configuration.values() for trace in found]
     totals = []

@@ -47,24 +47,9 @@ def merge_campaign(
     The reference is a run of the anchor's configuration where there is one, as all subsets share its milestones, else
     of the baseline.
 
-    Parameters
-    ----------
-    folder : Path
-        Of the campaign.
-    budget : int, optional
-        Milestones of the anchor that may be used; None for all.
-    force : bool, default False
-        Merge configurations too that the outer check rejects: the correlation of a metric with itself is shown to have
-        changed, by more than the tolerance.
-    without : sequence of str, default ()
-        Configurations to leave out.
-
-    Raises
-    ------
-    SpecError
-        The folder holds no campaign, or a configuration was rejected and force is not given.
-    DataError
-        Two runs cannot be aligned.
+    `budget`: Milestones of the anchor that may be used; None for all.
+    `force`: Merge configurations too that the outer check rejects: the correlation of a metric with itself is shown to
+    have changed, by more than the tolerance.
     """
     campaign = recorded_campaign(folder)
     with Manifest(folder / "campaign.sqlite") as manifest:

@@ -37,13 +37,7 @@ _MOST = 1e300
 
 
 def recorded_campaign(folder: Path) -> CampaignSpec:
-    """Return the spec that a campaign was run from, as its manifest recorded it.
-
-    Raises
-    ------
-    SpecError
-        The folder holds no campaign.
-    """
+    """Return the spec that a campaign was run from, as its manifest recorded it."""
     manifest_path = folder / "campaign.sqlite"
     if folder.is_file():
         raise SpecError(
@@ -80,13 +74,7 @@ def recorded_campaign(folder: Path) -> CampaignSpec:
 
 
 def read_traces(folder: Path, manifest: Manifest, *, without: Sequence[str] = (), watch: Watch = unwatched) -> Traces:
-    """Read the traces of all finished runs, but for those named in `without`.
-
-    Raises
-    ------
-    SpecError
-        A trace that the manifest calls done is gone, damaged, or of another run (`DamagedRunsError`).
-    """
+    """Read the traces of all finished runs, but for those named in `without`."""
     found: dict[str, dict[str, list[Trace]]] = defaultdict(lambda: defaultdict(list))
     faults: dict[str, str] = {}
     identity = manifest.fact("id")

@@ -91,22 +91,8 @@ def content_of(campaign: CampaignSpec, checked: CampaignVerdicts, manifest: Mani
 def partition_content(campaign: CampaignSpec, plan: Plan, traces: Traces, manifest: Manifest) -> ReportContent:
     """Gather what a plan's page shows beside the plan: what was measured, where, by what, and every run.
 
-    Parameters
-    ----------
-    campaign : CampaignSpec
-        The spec that was partitioned.
-    plan : Plan
-        What was found.
-    traces : Traces
-        Of all finished runs; of the baseline and of each certified subset one a pass is kept, to describe their
-        metrics.
-    manifest : Manifest
-        The campaign's records.
-
-    Returns
-    -------
-    ReportContent
-        The content, without verdicts.
+    `traces`: Of all finished runs; of the baseline and of each certified subset one a pass is kept, to describe their
+    metrics.
     """
     states = manifest.runs()
     examples: dict[str, tuple[Trace, ...]] = {

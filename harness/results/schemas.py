@@ -13,11 +13,6 @@ def result_schema(name: Literal["verdicts", "plan"]) -> dict[str, Any]:
     """Return the JSON Schema (2020-12) of `verdicts.json` or `plan.json`.
 
     Its `$id` ends with the version that such a file has as `schema_version`.
-
-    Parameters
-    ----------
-    name : {"verdicts", "plan"}
-        The file.
     """
     found: dict[str, Any] = json.loads((_FOLDER / f"{name}.json").read_text(encoding="utf-8"))
     return found

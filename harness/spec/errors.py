@@ -56,13 +56,6 @@ class Diagnostic:
 class InvalidSpec(SpecError):  # noqa: N818  as KeyboardInterrupt: the base says that it is an error
     """A spec has faults.
 
-    Parameters
-    ----------
-    name : str
-        The file's name, as the user gave it.
-    diagnostics : iterable of Diagnostic
-        At least one, in any order.
-
     Attributes
     ----------
     name : str

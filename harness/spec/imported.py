@@ -75,19 +75,7 @@ class Imported:
 def imported_spec(imported: Imported, path: Path, text: str) -> CampaignSpec:
     """Return what stands for the spec of an imported campaign.
 
-    Parameters
-    ----------
-    imported : Imported
-        What was imported.
-    path : Path
-        The file of the record, which messages and reports name.
-    text : str
-        The record's text.
-
-    Returns
-    -------
-    CampaignSpec
-        `imported` is set, and the configurations are those of the import. Its program is nothing that can be run.
+    Result: `imported` is set, and the configurations are those of the import. Its program is nothing that can be run.
     """
     runs = imported.configurations
     baseline, *others = runs.values()

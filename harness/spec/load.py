@@ -114,17 +114,7 @@ def parse_spec(text: str, name: str, folder: Path, *, recorded: bool = False) ->
 def metric_position(campaign: CampaignSpec, name: str) -> str:
     """Return where a software or hardware metric is in its spec, for faults that are found when it is counted.
 
-    Parameters
-    ----------
-    campaign : CampaignSpec
-        The spec.
-    name : str
-        The metric's.
-
-    Returns
-    -------
-    str
-        `file:line:column` of the metric's name; the file relative to the current folder, if it lies below it.
+    Result: `file:line:column` of the metric's name; the file relative to the current folder, if it lies below it.
     """
     draft = Draft(read_yaml(campaign.text, str(campaign.path)), campaign.folder)
     listed = {text: path for path, text in draft.texts("measure", "hardware")}
@@ -135,17 +125,7 @@ def metric_position(campaign: CampaignSpec, name: str) -> str:
 def key_position(campaign: CampaignSpec, *path: str) -> str:
     """Return where the value of a key is in its spec, as `metric_position` does for a metric.
 
-    Parameters
-    ----------
-    campaign : CampaignSpec
-        The spec.
-    *path : str
-        The keys, from the top of the spec.
-
-    Returns
-    -------
-    str
-        `file:line:column`; of the nearest key above, where the spec leaves it out.
+    Result: `file:line:column`; of the nearest key above, where the spec leaves it out.
     """
     draft = Draft(read_yaml(campaign.text, str(campaign.path)), campaign.folder)
     place = draft.document.places.get(path)
@@ -161,17 +141,7 @@ def _shown(campaign: CampaignSpec, position: Position) -> str:
 def changed_keys(campaign: CampaignSpec, recorded: str) -> tuple[str, ...]:
     """Return the keys whose values are not those of another text of the spec.
 
-    Parameters
-    ----------
-    campaign : CampaignSpec
-        The spec.
-    recorded : str
-        The other text.
-
-    Returns
-    -------
-    tuple of str
-        As `campaign.seed`, with defaults filled in; none if the other text is no valid spec today.
+    Result: As `campaign.seed`, with defaults filled in; none if the other text is no valid spec today.
     """
     try:
         other = parse_spec(recorded, campaign.path.name, campaign.folder)

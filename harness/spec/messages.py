@@ -26,16 +26,9 @@ _BOUNDS = {
 def validate(draft: Draft) -> CampaignSpec | None:
     """Validate a draft by the model of the spec.
 
-    Parameters
-    ----------
-    draft : Draft
-        Every fault is reported to it. A value that is missing after its key (`stdin:`) is one, as no field has a
-        meaning for it.
-
-    Returns
-    -------
-    CampaignSpec or None
-        None where there is any fault.
+    `draft`: Every fault is reported to it. A value that is missing after its key (`stdin:`) is one, as no field has a
+    meaning for it.
+    Result: None where there is any fault.
     """
     faulty: set[YamlPath] = set()
     spec = None

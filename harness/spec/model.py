@@ -64,17 +64,8 @@ def text_or_mapping(value: Any) -> str:
 def reading(source: Any, convert: Callable[[Any], Any]) -> GetPydanticSchema:
     """Read YAML as one type, then convert it to another.
 
-    Parameters
-    ----------
-    source : type
-        What the YAML holds; the JSON Schema is that of this type.
-    convert : callable
-        Takes such a value and returns another. A ValueError's text is the message of a fault.
-
-    Returns
-    -------
-    GetPydanticSchema
-        For `Annotated`.
+    `source`: What the YAML holds; the JSON Schema is that of this type.
+    `convert`: Takes such a value and returns another. A ValueError's text is the message of a fault.
     """
     return GetPydanticSchema(
         lambda _, handler: core_schema.no_info_after_validator_function(convert, handler.generate_schema(source))

@@ -25,17 +25,8 @@ _STAND_IN = "perf::instructions"
 def put_in_perf_metrics(draft: Draft, text: str) -> str:
     """Replace what a draft asks of perf by formulas, and list their events under `hardware`.
 
-    Parameters
-    ----------
-    draft : Draft
-        Its data is changed. A metric that cannot be measured here is reported at its place.
-    text : str
-        The spec as it was read.
-
-    Returns
-    -------
-    str
-        The text with the formulas that perf was asked for behind it; the same text where it was asked for none.
+    `draft`: Its data is changed. A metric that cannot be measured here is reported at its place.
+    Result: The text with the formulas that perf was asked for behind it; the same text where it was asked for none.
     """
     measure, derived = draft.value("measure"), draft.value("measure", "derived")
     asked = {

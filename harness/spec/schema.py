@@ -70,15 +70,7 @@ def json_schema() -> dict[str, Any]:
 def definition_at(path: YamlPath) -> Schema | None:
     """Return the definition of the mapping at a path; None where its keys are free or nothing is a mapping.
 
-    Parameters
-    ----------
-    path : tuple of str or int
-        Keys and indices.
-
-    Returns
-    -------
-    mapping or None
-        With the `properties` and the `description` of the mapping.
+    `path`: Keys and indices.
     """
     nodes: list[Schema] = [_schema(spec_model())]
     for part in path:
@@ -87,15 +79,7 @@ def definition_at(path: YamlPath) -> Schema | None:
 
 
 def mappings() -> Iterator[tuple[tuple[str, ...], Schema]]:
-    """Yield path and definition of every mapping whose keys are fixed, each definition once, in the order of the keys.
-
-    Yields
-    ------
-    tuple of str
-        The path, in which `*` is any key.
-    mapping
-        The definition.
-    """
+    """Yield path and definition of every mapping with fixed keys, each definition once, in the order of the keys."""
     found: dict[int, tuple[Schema, list[tuple[str, ...]]]] = {}
 
     def walk(node: Schema, path: tuple[str, ...]) -> None:

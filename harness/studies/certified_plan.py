@@ -19,13 +19,6 @@ def plan_text(campaign: CampaignSpec, plan: Plan) -> str:
 
     It is the spec that was partitioned with other subsets, and without the metrics that have no certificate. Files that
     it names relative to itself are named from the root, as the plan lies elsewhere.
-
-    Parameters
-    ----------
-    campaign : CampaignSpec
-        The spec that was partitioned.
-    plan : Plan
-        What was found.
     """
     spec: dict[str, Any] = yaml.safe_load(campaign.text)
     held = {metric for subset in plan.subsets for metric in subset.metrics}

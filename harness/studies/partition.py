@@ -81,13 +81,7 @@ class RunFailed(Stop):
 
 
 def wanted_metrics(campaign: CampaignSpec) -> tuple[str, ...]:
-    """Return the software metrics to partition: all but the anchor, which every subset holds.
-
-    Raises
-    ------
-    SpecError
-        There is none, or no hardware metric in which perturbation could show.
-    """
+    """Return the software metrics to partition: all but the anchor, which every subset holds."""
     if campaign.parameters:
         raise SpecError(
             f"{campaign.path}: this is a sweep (`parameters:`), and perturbation shows in intervals, which its whole "
@@ -119,32 +113,6 @@ def partition_campaign(
 
     Runs that an interrupted search made are not made again: the search depends on their outcomes alone, and so goes the
     same way.
-
-    Parameters
-    ----------
-    campaign : CampaignSpec
-        The spec; its subsets play no part.
-    folder : Path
-        The search's folder, made if need be.
-    search : Search
-        Strategy, repetitions and limits.
-    progress : Progress
-        Shows what goes on.
-    announce : callable
-        Called with the predicted effort, before the first run.
-    observer : callable
-        Called with each measurement.
-
-    Raises
-    ------
-    SpecError
-        Nothing to partition; the folder holds something else; no strategy of that name.
-    HostError, RunError
-        As `run_campaign`; or a run of the first baseline failed for good.
-    DataError
-        The baseline cannot be used.
-    MissingExtraError
-        The libraries of the analyses are not installed; nothing was run.
     """
     require("analysis")
     metrics = wanted_metrics(campaign)
@@ -194,13 +162,7 @@ def write_plan(campaign: CampaignSpec, folder: Path, plan: Plan, content: Report
 
 
 def settings_of(campaign: CampaignSpec, search: Search, seconds_per_run: float | None) -> Settings:
-    """Return how a search measures, by its options and the spec.
-
-    Raises
-    ------
-    SpecError
-        A number is out of range.
-    """
+    """Return how a search measures, by its options and the spec."""
     design = campaign.campaign
     try:
         return Settings(
@@ -329,19 +291,9 @@ def make_references(
 ) -> tuple[dict[str, Reference], tuple[str, ...]]:
     """Return the baselines that subsets are compared with, and what speaks against them.
 
-    Parameters
-    ----------
-    campaign : CampaignSpec
-        The spec.
-    by_name : mapping of str to mapping
-        Traces of the baseline, and of the anchor where there is one, each by pass.
-
-    Returns
-    -------
-    dict of str to Reference
-        By pass: of those that count a metric that none before counts.
-    tuple of str
-        A sentence each.
+    `by_name`: Traces of the baseline, and of the anchor where there is one, each by pass.
+    Result: By pass: of those that count a metric that none before counts.
+    Result: A sentence each.
     """
     anchor = campaign.analysis.anchor
     found: dict[str, Reference] = {}

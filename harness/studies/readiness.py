@@ -164,15 +164,7 @@ class Readiness:
 
 
 def check_spec(campaign: CampaignSpec, host: Examination) -> Readiness:
-    """Check whether a campaign can run on this host, without building or running its program.
-
-    Parameters
-    ----------
-    campaign : CampaignSpec
-        The validated spec.
-    host : Examination
-        What was found out about this host, with the commands that change it.
-    """
+    """Check whether a campaign can run on this host, without building or running its program."""
     problems = [
         *_compilers(campaign.program),
         *_needed_programs(campaign),

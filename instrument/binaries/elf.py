@@ -130,17 +130,8 @@ class Binary:
     def find_functions(self, target: str) -> tuple[Function, ...]:
         """Return the functions of a binary that a target names, one for each place in the file.
 
-        Parameters
-        ----------
-        target : str
-            A symbol; in C++ also `ns::f` (all overloads and instances), `ns::f(int)`, `ns::f<int>`; globs are those of
-            fnmatch. Clones that the compiler made of a function are found by its name.
-
-        Raises
-        ------
-        SpecError
-            No function matches (the message has the nearest names), or it is chosen at load time and has no code of
-            its own (a glob leaves it out).
+        `target`: A symbol; in C++ also `ns::f` (all overloads and instances), `ns::f(int)`, `ns::f<int>`; globs are
+        those of fnmatch. Clones that the compiler made of a function are found by its name.
 
         Notes
         -----
@@ -173,13 +164,7 @@ class Binary:
         raise SpecError(_missing_function(self, target))
 
     def find_static_probes(self, provider: str, name: str) -> tuple[StaticProbe, ...]:
-        """Return every location of the static probes of that provider and name; globs are those of fnmatch.
-
-        Raises
-        ------
-        SpecError
-            There is none; the message has the nearest names.
-        """
+        """Return every location of the static probes of that provider and name; globs are those of fnmatch."""
         pattern = re.compile(translate(f"{provider}:{name}"))
         found = tuple(probe for probe in self.static_probes if pattern.match(f"{probe.provider}:{probe.name}"))
         if found:
@@ -194,13 +179,7 @@ class Binary:
 
 
 def read_binary(path: Path) -> Binary:
-    """Read an executable or shared library, with its debug file where this host has it (by build-id or .gnu_debuglink).
-
-    Raises
-    ------
-    SpecError
-        There is no such file, it cannot be read, or it is no ELF binary (of a script, the message has its interpreter).
-    """
+    """Read an executable or shared library and its debug file, found by build-id or .gnu_debuglink."""
     try:
         state = path.stat()
     except OSError as error:
@@ -228,11 +207,6 @@ def is_static(path: Path) -> bool:
     """Return whether a program is an ELF binary that no dynamic linker loads; a damaged one is not called so.
 
     The kernel refuses a damaged one in its own words.
-
-    Raises
-    ------
-    OSError
-        The file cannot be opened.
     """
     from elftools.common.exceptions import ELFError  # noqa: PLC0415
     from elftools.construct import ConstructError  # noqa: PLC0415

@@ -39,24 +39,9 @@ class _Symbol(NamedTuple):
 def read_version(path: Path, name: str, *, defined: bool, functions: bool = True) -> tuple[str | None, tuple[str, ...]]:
     """Return the version of a symbol that a binary defines or asks for.
 
-    Parameters
-    ----------
-    path : Path
-        The binary.
-    name : str
-        The symbol.
-    defined : bool
-        Look among what it defines, not among what it imports.
-    functions : bool, default True
-        Look among functions, not among variables.
-
-    Returns
-    -------
-    default : str or None
-        The version that a program linked today gets, or that the binary imports; '' if it has none; None if there is
-        no such symbol.
-    versions : tuple of str
-        All.
+    Result `default`: The version that a program linked today gets, or that the binary imports; '' if it has none; None
+    if there is no such symbol.
+    Result `versions`: All.
     """
     kinds = (_FUNCTION, _INDIRECT) if functions else (_OBJECT,)
     found = [
@@ -196,16 +181,10 @@ class Interposed:
 def interposer_source(functions: Mapping[int, Interposed]) -> str:
     """Return the C text of a library for LD_PRELOAD that counts calls.
 
-    Parameters
-    ----------
-    functions : mapping of int to Interposed
-        Number of the metric among all software metrics → what it counts. Several metrics may count one function.
-
-    Returns
-    -------
-    str
-        GNU C for x86-64 and aarch64. It has to be linked between the first and the last object of a module (see
-        ARCHITECTURE, "Contracts in C"), with `-z initfirst`, and preloaded behind the runtime.
+    `functions`: Number of the metric among all software metrics → what it counts. Several metrics may count one
+    function.
+    Result: GNU C for x86-64 and aarch64. It has to be linked between the first and the last object of a module (see
+    ARCHITECTURE, "Contracts in C"), with `-z initfirst`, and preloaded behind the runtime.
     """
     names = list(dict.fromkeys(item.function for item in functions.values()))
     slots = list(functions.items())
@@ -238,24 +217,8 @@ def find_functions(
 ) -> dict[int, Interposed]:
     """Find the function of every `preload` metric.
 
-    Parameters
-    ----------
-    software : mapping of str to Event
-        Name → event of all software metrics, in the order of their numbers; those of other means are passed over.
-    program : Path
-        The measured program, an ELF binary.
-    library_path : sequence of Path, default ()
-        Folders of LD_LIBRARY_PATH in its environment.
-
-    Returns
-    -------
-    dict
-        Number of the metric → function, as `interposer_source` takes it.
-
-    Raises
-    ------
-    SpecError
-        As `find_function`; the message begins with the metric.
+    `software`: Name → event of all software metrics, in the order of their numbers; those of other means are passed
+    over.
     """
     found = {}
     for number, (metric, event) in enumerate(software.items()):
@@ -269,14 +232,7 @@ def find_functions(
 
 
 def find_function(event: Event, *, program: Path, library_path: Sequence[Path] = ()) -> Interposed:
-    """Find the function that one `preload` metric counts among the libraries that a program loads when it starts.
-
-    Raises
-    ------
-    SpecError
-        The program is static, a script or for another machine; it defines the function itself; no library that it loads
-        does (the message has the nearest names), or what it defines is a variable; the program imports an old version.
-    """
+    """Find the function that one `preload` metric counts among the libraries that a program loads when it starts."""
     name = event.target
     _quoted(name)
     if name == "dlsym":

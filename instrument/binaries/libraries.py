@@ -19,23 +19,6 @@ _MISSING = re.compile(r"^\s+(\S+) => not found$|shared librar\w+:? (\S+?):", re.
 def needed_libraries(program: Path, library_path: Sequence[Path] = ()) -> Mapping[str, Path]:
     """Return the libraries that the dynamic linker loads for a program or library before it runs.
 
-    Parameters
-    ----------
-    program : Path
-        An ELF binary.
-    library_path : sequence of Path, default ()
-        The folders of LD_LIBRARY_PATH in the program's environment.
-
-    Returns
-    -------
-    mapping of str to Path
-        The file of each name that the program, or a library, needs.
-
-    Raises
-    ------
-    SpecError
-        No ELF binary, one for another machine than this, or a library is not found.
-
     Notes
     -----
     The program's own dynamic linker is asked (`ld.so --list`, as ldd(1) does): run paths, `$ORIGIN`, the cache and the
@@ -78,21 +61,9 @@ def find_binary(
 ) -> Path:
     """Return the file that a name in a target stands for.
 
-    Parameters
-    ----------
-    name : str
-        A path, absolute or from the program's folder; the program's own name; the name of a library that it loads, as
-        it asks for it or as its file is called; or the name of another program, in the program's folder or the search
-        path.
-    program : Path
-        The measured program.
-    search_path, library_path : sequence of Path, default ()
-        The folders of PATH and LD_LIBRARY_PATH in its environment.
-
-    Raises
-    ------
-    SpecError
-        Nothing is found, or it is no ELF binary; the message has the nearest names.
+    `name`: A path, absolute or from the program's folder; the program's own name; the name of a library that it loads,
+    as it asks for it or as its file is called; or the name of another program, in the program's folder or the search
+    path.
     """
     if "/" in name:
         return read_binary(program.absolute().parent / name).path

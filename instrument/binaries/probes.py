@@ -84,25 +84,10 @@ def find_probes(
 ) -> tuple[ProbeSite, ...]:
     """Find the places of every metric that the kernel counts.
 
-    Parameters
-    ----------
-    software : mapping of str to Event
-        Name → event of all software metrics, in the order of their numbers; those of other means are passed over.
-    program : Path
-        The measured program, an ELF binary.
-    search_path, library_path : sequence of Path, default ()
-        Absolute folders of PATH and LD_LIBRARY_PATH in the program's environment.
-
-    Returns
-    -------
-    tuple of ProbeSite
-        In the order of the metrics; a metric may have several places, whose hits are added.
-
-    Raises
-    ------
-    SpecError
-        A binary, function or static probe is not there. The message begins with the metric, and has the nearest
-        names.
+    `software`: Name → event of all software metrics, in the order of their numbers; those of other means are passed
+    over.
+    `search_path`, `library_path`: Absolute folders of PATH and LD_LIBRARY_PATH in the program's environment.
+    Result: In the order of the metrics; a metric may have several places, whose hits are added.
     """
     sites: list[ProbeSite] = []
     for number, (metric, event) in enumerate(software.items()):

@@ -273,12 +273,7 @@ def preprocessing_arguments(command: Command, source: Source) -> list[str]:
 def checking_arguments(command: Command, *, color: bool) -> list[str]:
     """Return the arguments with which the compiler only reads the original sources.
 
-    Parameters
-    ----------
-    command : Command
-        A command that compiles.
-    color : bool
-        The diagnostics go through us to a terminal, which the compiler cannot see.
+    `color`: The diagnostics go through us to a terminal, which the compiler cannot see.
 
     Notes
     -----
@@ -298,13 +293,8 @@ def checking_arguments(command: Command, *, color: bool) -> list[str]:
 def compiling_arguments(command: Command, texts: dict[int, str]) -> list[str]:
     """Return the arguments that compile rewritten texts in place of sources.
 
-    Parameters
-    ----------
-    command : Command
-        A command that compiles.
-    texts : dict of int to str
-        Position of a source among the arguments → path of its rewritten text. Sources without one are compiled as they
-        are.
+    `texts`: Position of a source among the arguments → path of its rewritten text. Sources without one are compiled as
+    they are.
 
     Notes
     -----

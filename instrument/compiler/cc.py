@@ -92,32 +92,12 @@ def run_compiler(
 ) -> int:
     """Run one compiler command with the counters that a metrics file asks for.
 
-    Parameters
-    ----------
-    metrics_file : Path
-        YAML with a mapping `software:`, or a whole spec. Settings and site log are written to
-        `<metrics_file>.toolchain`, those of a sham to `<metrics_file>.sham.toolchain`.
-    command : sequence of str
-        The compiler and its arguments.
-    runtime, bounds : sequence of Path, default ()
-        As for `write_toolchain`. A program that gets the runtime also writes its counts, see `TOTALS`.
-    sham : bool, default False
-        As for `write_toolchain`.
-    layout : str, default ""
-        What the layout of a link is drawn from; empty: as in the command.
-
-    Returns
-    -------
-    int
-        The compiler's exit code. That a metric has no place is a warning, once a metric: other sources may hold it. So
-        is, once, that metrics count in a campaign only.
-
-    Raises
-    ------
-    SpecError
-        The metrics file is missing or wrong, or the command is empty.
-    HostError
-        The compiler cannot be run.
+    `metrics_file`: YAML with a mapping `software:`, or a whole spec. Settings and site log are written to
+    `<metrics_file>.toolchain`, those of a sham to `<metrics_file>.sham.toolchain`.
+    `runtime`, `bounds`: As for `write_toolchain`. A program that gets the runtime also writes its counts, see `TOTALS`.
+    `layout`: What the layout of a link is drawn from; empty: as in the command.
+    Result: The compiler's exit code. That a metric has no place is a warning, once a metric: other sources may hold it.
+    So is, once, that metrics count in a campaign only.
     """
     if not command:
         raise SpecError("no compiler command is given; write it behind --, as in: -- gcc -O2 -c x.c")
@@ -150,14 +130,7 @@ def totals_source(software: Mapping[str, Event]) -> str:
 
 
 def read_metrics(path: Path) -> dict[str, Event]:
-    """Read the software metrics of a file: a mapping `software:` at its top or below `measure:`, as in a spec.
-
-    Raises
-    ------
-    SpecError
-        The file is missing, is no YAML, has no such mapping or a key twice; or an event is wrong: all of them, each
-        with its line and column.
-    """
+    """Read the software metrics of a file: a mapping `software:` at its top or below `measure:`, as in a spec."""
     try:
         loader = _Loader(path.read_text(encoding="utf-8"))
         root = loader.get_single_node()

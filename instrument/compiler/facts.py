@@ -53,22 +53,7 @@ _EXPORTS = tuple(
 
 
 def ask_compiler(settings: Settings, command: Command, language: str) -> Facts:
-    """Ask the compiler for its predefined macros (once for each set of flags that can change them).
-
-    Parameters
-    ----------
-    settings : Settings
-        Where answers are kept.
-    command : Command
-        The command that calls the compiler.
-    language : str
-        `c` or `c++`.
-
-    Raises
-    ------
-    HostError
-        The compiler cannot be run or answers nothing.
-    """
+    """Ask the compiler for its predefined macros (once for each set of flags that can change them)."""
     flags = [*machine_flags(command), *(word for word in command.arguments if re.fullmatch(r"-std=.*|-ansi", word))]
     path = _cache_path(settings, "facts", command, [language, *flags])
     if os.path.exists(path):
@@ -124,11 +109,6 @@ def link_arguments(settings: Settings, command: Command) -> Added:
     A program gets the runtime's objects and the libraries they need. Counters of a program or shared library lie
     between the first and the last object of its link, on pages of their own. Where the settings ask for a layout, it is
     drawn.
-
-    Raises
-    ------
-    HostError
-        The runtime does not compile.
     """
     if not (command.executable or command.library):
         return Added()

@@ -26,15 +26,6 @@ _OWN_VARIABLES = ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH")
 def record_include_dirs(settings: Settings, command: Command, language: str) -> None:
     """Ask the compiler for its own folders and record them for the launcher, unless they are recorded.
 
-    Parameters
-    ----------
-    settings : Settings
-        Where notes are kept.
-    command : Command
-        The command that calls the compiler.
-    language : str
-        `c` or `c++`.
-
     Notes
     -----
     A note is a list of fields, each ended by a zero: T, the compiler's time of change and size; K, a flag; d, a folder;

@@ -51,15 +51,6 @@ exec {command} "$@"
 def write_executables(settings: Settings, compilers: Mapping[str, Sequence[str]], python: Sequence[str]) -> None:
     """Write an executable for each compiler into the toolchain's folder; what is there and still right stays as it is.
 
-    Parameters
-    ----------
-    settings : Settings
-        Settings of the toolchain.
-    compilers : mapping of str to sequence of str
-        Name of the executable → the command behind it.
-    python : sequence of str
-        Command that runs the wrapper; the compiler's command is appended.
-
     Notes
     -----
     What precedes a compiler (ccache) knows it by its time of change and its size, or by its content. Other
@@ -94,15 +85,7 @@ def write_executables(settings: Settings, compilers: Mapping[str, Sequence[str]]
 
 
 def launcher_program(compiler: Sequence[str], cache: Path) -> Path | None:
-    """Return the compiled launcher, compiled now if no cache has it; None when this host has no C compiler for itself.
-
-    Parameters
-    ----------
-    compiler : sequence of str
-        The first that is tried; it may be one for another machine.
-    cache : Path
-        Folder to use when the user's own cannot be written to.
-    """
+    """Return the compiled launcher, compiled now if no cache has it; None if this host has no C compiler."""
     if not _SOURCES:
         return None
     for find_folder in (user_cache, lambda: cache):

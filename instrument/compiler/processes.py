@@ -25,11 +25,6 @@ class Process:
     """A command that runs beside us; its standard error, and with `output` its standard output, are ours to read.
 
     make's job server comes in open files, so that all that may be inherited is.
-
-    Raises
-    ------
-    HostError
-        The command cannot be run.
     """
 
     def __init__(
@@ -59,13 +54,7 @@ class Process:
                 os.close(stream)
 
     def wait(self) -> tuple[int, bytes, bytes]:
-        """Wait for the command's end; return exit code (-n for signal n), standard output and standard error.
-
-        Raises
-        ------
-        HostError
-            The command, or the compiler that it ran, was killed.
-        """
+        """Wait for the command's end; return exit code (-n for signal n), standard output and standard error."""
         pieces: dict[int, list[bytes]] = {stream: [] for stream in self._streams}
         waiting = set(self._streams)
         poll = select.poll()
@@ -89,13 +78,7 @@ class Process:
 
 
 def captured(words: Sequence[str], *, environment: Mapping[str, str] | None = None) -> tuple[int, bytes, bytes]:
-    """Run a command without input; return exit code, standard output and standard error.
-
-    Raises
-    ------
-    HostError
-        It cannot be run.
-    """
+    """Run a command without input; return exit code, standard output and standard error."""
     nothing = os.open(os.devnull, os.O_RDONLY)
     try:
         return Process(words, output=True, stdin=nothing, environment=environment).wait()
@@ -104,13 +87,7 @@ def captured(words: Sequence[str], *, environment: Mapping[str, str] | None = No
 
 
 def execute(words: Sequence[str]) -> int:
-    """Run a command in our place; return its exit code, -n for signal n.
-
-    Raises
-    ------
-    HostError
-        It cannot be run.
-    """
+    """Run a command in our place; return its exit code, -n for signal n."""
     return os.waitstatus_to_exitcode(os.waitpid(_spawn(words, [], None), 0)[1])
 
 

@@ -125,13 +125,7 @@ def settings_text(
 
 
 def read_settings(path: str) -> Settings:
-    """Read a settings file.
-
-    Raises
-    ------
-    SpecError
-        The file is missing, is no settings file, or another version wrote it.
-    """
+    """Read a settings file."""
     try:
         with open(path, encoding="utf-8") as file:
             described: dict[str, Any] = json.load(file)

@@ -60,32 +60,18 @@ def write_toolchain(
 ) -> Toolchain:
     """Write the compilers of a build.
 
-    Parameters
-    ----------
-    folder : Path
-        Made when missing; `settings.json`, `cc` and `cxx` are written there. A site log of other settings is removed.
-    software : mapping of str to Event
-        Name of each software metric → its event; the order gives the metrics' indices. Empty: nothing is counted,
-        programs are only linked with the runtime.
-    compilers : mapping of str to str
-        `cc` and `cxx` → the command behind each (`gcc`, `clang-16`, `ccache gcc`); gcc and g++ when missing.
-    runtime : sequence of Path, default ()
-        C sources that are compiled by the same compiler and linked into every program.
-    bounds : sequence of Path, default ()
-        Two C sources, linked first and last into every program and shared library, so that its counters fill pages of
-        their own.
-    sham : bool, default False
-        Put a no-op of the same length in the place of each increment: the layout of the program that counts, without
-        its counting.
-    layouts : bool, default False
-        Note every link, for `relink`; and within `in_layout` link in another layout.
-    objects : Path, optional
-        Folder in which the runtime's objects are kept, so that other toolchains need not compile them again.
-
-    Raises
-    ------
-    SpecError
-        A compiler's name is unknown or its command empty, or a runtime source is missing.
+    `folder`: Made when missing; `settings.json`, `cc` and `cxx` are written there. A site log of other settings is
+    removed.
+    `software`: Name of each software metric → its event; the order gives the metrics' indices. Empty: nothing is
+    counted, programs are only linked with the runtime.
+    `compilers`: `cc` and `cxx` → the command behind each (`gcc`, `clang-16`, `ccache gcc`); gcc and g++ when missing.
+    `runtime`: C sources that are compiled by the same compiler and linked into every program.
+    `bounds`: Two C sources, linked first and last into every program and shared library, so that its counters fill
+    pages of their own.
+    `sham`: Put a no-op of the same length in the place of each increment: the layout of the program that counts,
+    without its counting.
+    `layouts`: Note every link, for `relink`; and within `in_layout` link in another layout.
+    `objects`: Folder in which the runtime's objects are kept, so that other toolchains need not compile them again.
     """
     for name, command in compilers.items():
         if name not in _DEFAULT_COMPILERS:
@@ -111,15 +97,7 @@ def write_toolchain(
 
 @contextmanager
 def in_layout(folder: Path, layout: str) -> Iterator[None]:
-    """Link everything meanwhile in the layout that is drawn from a text; see `instrument.layout.relink`.
-
-    Parameters
-    ----------
-    folder : Path
-        Of a toolchain that was written with `layouts`.
-    layout : str
-        The text.
-    """
+    """Link everything meanwhile in the layout that is drawn from a text; see `instrument.layout.relink`."""
     _empty(_passing(folder))  # of what an earlier one left that was killed
     write_whole(layout_file(str(folder)), layout.encode())
     try:
@@ -139,13 +117,7 @@ def _passing(folder: Path) -> Path:
 
 
 def relink(folder: Path, link: Link) -> None:
-    """Make a link of a build again, in its place, from the objects that the build left.
-
-    Raises
-    ------
-    RunError
-        It cannot be made again: what it was made from is gone, or it came from standard input.
-    """
+    """Make a link of a build again, in its place, from the objects that the build left."""
     passing = _passing(folder)
     passing.mkdir(exist_ok=True)
     shown = shlex.join(link.words)

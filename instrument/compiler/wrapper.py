@@ -93,25 +93,7 @@ def run_and_exit(arguments: list[str]) -> NoReturn:
 
 
 def run(settings: Settings, words: tuple[str, ...]) -> int:
-    """Run one compiler command with counters in what it compiles.
-
-    Parameters
-    ----------
-    settings : Settings
-        Settings of the toolchain.
-    words : tuple of str
-        The compiler and its arguments.
-
-    Returns
-    -------
-    int
-        The compiler's exit code.
-
-    Raises
-    ------
-    UnperturbedError
-        What the wrapper itself needs is missing or wrong.
-    """
+    """Run one compiler command with counters in what it compiles."""
     command = parse_command(words)
     added = _link_arguments(settings, command)
     try:

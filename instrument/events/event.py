@@ -116,19 +116,7 @@ class Event:
 def select(name: str, number: int, event: Event) -> Selected:
     """Return a metric as the compiler's wrapper needs it.
 
-    Parameters
-    ----------
-    name : str
-        The metric's name.
-    number : int
-        Its number among all software metrics.
-    event : Event
-        An event that is compiled in.
-
-    Returns
-    -------
-    Selected
-        The event's parts, what a text must contain to hold a site, and where the kind is loaded from.
+    Result: The event's parts, what a text must contain to hold a site, and where the kind is loaded from.
     """
     kind = compiled_kind(event.kind)
     parts = (event.kind, event.target, event.within, event.file, event.add, event.threads)

@@ -76,24 +76,7 @@ class Selected(NamedTuple):
 
 
 def need_of_name(event: Event, name: str, *, use: str = "defined", used: str | None = None) -> Need:
-    """Return the need of an event whose target is a name.
-
-    Parameters
-    ----------
-    event : Event
-        Its `file` and `within` count too.
-    name : str
-        The name or glob, all of whose parts a text must have.
-    use : str, default "defined"
-        What must happen to the name, as in `Need`.
-    used : str, optional
-        The name that this must happen to, when it is another one.
-
-    Returns
-    -------
-    Need
-        The weakest condition that no text with a site fails.
-    """
+    """Return the need of an event whose target is a name."""
     words = (needed_words(event.within) if event.within else []) + needed_words(name)
     inner = needed_words(_innermost(name))
     final = _innermost(name if used is None else used)

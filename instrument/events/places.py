@@ -153,16 +153,7 @@ class Search(Protocol):
     def add(self, metric: int, function: Function, point: InsertionPoint, *, in_constant: bool = False) -> None:
         """Count a metric at a point, or note why it cannot be counted there.
 
-        Parameters
-        ----------
-        metric : int
-            Its index in the search.
-        function : Function
-            What contains the point.
-        point : InsertionPoint
-            Where it is counted, once however often it is added.
-        in_constant : bool, default False
-            The point may be evaluated by the compiler although the function is not constexpr.
+        `in_constant`: The point may be evaluated by the compiler although the function is not constexpr.
         """
 
     def add_gauge(self, metric: int, variable: Variable, target: GaugeTarget) -> None:

@@ -60,15 +60,8 @@ class _Node(NamedTuple):
 def read_body(function: Function, data: bytes, *, expressions: bool = True) -> Body:
     """Walk through a function's body (and a constructor's initialisers).
 
-    Parameters
-    ----------
-    function : Function
-        The function.
-    data : bytes
-        The text that it is in.
-    expressions : bool, default True
-        Look into declarations and expressions too; else `assignments`, `calls`, `addresses` and `variables` stay empty,
-        and lambdas uncounted.
+    `expressions`: Look into declarations and expressions too; else `assignments`, `calls`, `addresses` and `variables`
+    stay empty, and lambdas uncounted.
 
     Notes
     -----

@@ -83,18 +83,9 @@ def function_of(cursor: Any, data: bytes, outer: Function | None = None) -> Func
 def lambda_of(cursor: Any, data: bytes, outer: Function, number: int, variable: str) -> Function | None:
     """Return the function of a lambda expression.
 
-    Parameters
-    ----------
-    cursor : Any
-        libclang's cursor.
-    data : bytes
-        The text.
-    outer : Function
-        The function that holds it.
-    number : int
-        It is the nth lambda of `outer`, from 1; its first name is `outer::lambda<n>`.
-    variable : str
-        Name of the variable that it initialises ('' when none), which gives a second name.
+    `cursor`: libclang's cursor.
+    `number`: It is the nth lambda of `outer`, from 1; its first name is `outer::lambda<n>`.
+    `variable`: Name of the variable that it initialises ('' when none), which gives a second name.
     """
     body = _body(cursor)
     if body is None:

@@ -97,21 +97,7 @@ def is_definition(variable: Any, *, is_cxx: bool) -> bool:
 def gauge_of(variable: Variable, target: GaugeTarget, data: bytes, standard: str) -> tuple[InsertionPoint, Gauge] | str:
     """Return the place and the content of a variable's entry, or the reason why there can be none.
 
-    Parameters
-    ----------
-    variable : Variable
-        A definition.
-    target : GaugeTarget
-        Which part of it is read.
-    data : bytes
-        The text.
-    standard : str
-        As in `Facts`.
-
-    Returns
-    -------
-    tuple of InsertionPoint and Gauge, or str
-        The entry, or the reason.
+    Result: The entry, or the reason.
     """
     cursor = variable.cursor
     try:

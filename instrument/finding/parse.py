@@ -102,29 +102,7 @@ class ParsedText(NamedTuple):
 
 
 def parse(text: PreprocessedText, language: str, facts: Facts) -> ParsedText:
-    """Read preprocessed text.
-
-    Parameters
-    ----------
-    text : PreprocessedText
-        What the compiler's preprocessor wrote.
-    language : str
-        `c` or `c++`.
-    facts : Facts
-        What is known of the compiler.
-
-    Returns
-    -------
-    ParsedText
-        The syntax tree; see its `errors` for where it is unreliable.
-
-    Raises
-    ------
-    UnreadableError
-        libclang gives no tree at all.
-    HostError
-        libclang cannot be loaded.
-    """
+    """Read preprocessed text."""
     from clang import cindex  # noqa: PLC0415  60 MB, and most files of a build need no tree
 
     arguments = [

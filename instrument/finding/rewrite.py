@@ -82,23 +82,9 @@ def rewrite(
 ) -> bytes:
     """Return the text with counters and gauges in it.
 
-    Parameters
-    ----------
-    text : PreprocessedText
-        The text in which the sites were found.
-    sites : sequence of Site
-        In the order of their slots, gauges behind all counters.
-    metrics : sequence of Selected
-        What the sites' `metric` points to.
-    source : str
-        Path of the source, for a text that names none.
-    language : str
-        `c` or `c++`.
-    machine : str
-        As in `Facts`: how to count. On other machines than those it names, a volatile addition (several instructions;
-        on 32-bit machines a sample may fall between the halves of a carry), or an atomic one.
-    sham : bool, default False
-        Count nothing, in the same place and length; for the machines that `Facts` names.
+    `machine`: As in `Facts`: how to count. On other machines than those it names, a volatile addition (several
+    instructions; on 32-bit machines a sample may fall between the halves of a carry), or an atomic one.
+    `sham`: Count nothing, in the same place and length; for the machines that `Facts` names.
 
     Notes
     -----

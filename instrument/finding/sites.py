@@ -103,24 +103,7 @@ class Found(NamedTuple):
 def find_sites(parsed: ParsedText, standard: str, metrics: Sequence[Selected]) -> Found:
     """Find every place where the metrics' events happen.
 
-    Parameters
-    ----------
-    parsed : ParsedText
-        The text.
-    standard : str
-        As in `Facts`.
-    metrics : sequence of Selected
-        In the order of their indices.
-
-    Returns
-    -------
-    Found
-        Sites, places that stay uncounted, and names.
-
-    Raises
-    ------
-    UnreadableError
-        libclang could not read a piece of the user's text that may hold a site; counts would be silently too low.
+    `metrics`: In the order of their indices.
 
     Notes
     -----

@@ -85,11 +85,6 @@ def is_object(path: str) -> bool:
 def why_order_matters(path: str) -> str:
     """Return why the place of an object in its link may change the program's behaviour; empty when it cannot.
 
-    Parameters
-    ----------
-    path : str
-        Of a file that `is_object` accepts.
-
     Notes
     -----
     Initialisers and finalisers of several translation units run in the order of the link, and tables that the linker
@@ -251,24 +246,7 @@ class Layout(NamedTuple):
 def draw_layout(command: Command, text: str, folder: str) -> Layout | None:
     """Draw the layout of a link, and make its padding.
 
-    Parameters
-    ----------
-    command : Command
-        A command that links.
-    text : str
-        What the layout is drawn from.
-    folder : str
-        Where the padding is kept for as long as the link takes.
-
-    Returns
-    -------
-    Layout or None
-        The layout; None when the command links nothing, or the text is empty.
-
-    Raises
-    ------
-    HostError
-        The compiler cannot make the padding.
+    Result: The layout; None when the command links nothing, or the text is empty.
     """
     if not text or not (command.executable or command.library):
         return None

@@ -18,18 +18,8 @@ from unperturbed.instrument.finding.parse import ParsedText, span
 def candidates(parsed: ParsedText, metrics: Iterable[Selected]) -> dict[str, set[str]]:
     """Return the names that a text has in place of the metrics' targets.
 
-    Parameters
-    ----------
-    parsed : ParsedText
-        The text.
-    metrics : iterable of Selected
-        Of which the text holds no site.
-
-    Returns
-    -------
-    dict of str to set of str
-        `overload`: functions of the same name, with their parameters, as `f(int)` must be written. `lambda`: lambdas,
-        and functions of local classes, in the function of a target such as `f::lambda3`.
+    Result: `overload`: functions of the same name, with their parameters, as `f(int)` must be written. `lambda`:
+    lambdas, and functions of local classes, in the function of a target such as `f::lambda3`.
     """
     found: dict[str, set[str]] = {"overload": set(), "lambda": set()}
     targets = [

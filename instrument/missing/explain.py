@@ -64,13 +64,7 @@ class _Similar(NamedTuple):
 
 
 class NamesOfBuild:
-    """The names in a build's sources. Implements `BuildNames`.
-
-    Parameters
-    ----------
-    report : SiteReport
-        What the build's site log contains.
-    """
+    """The names in a build's sources. Implements `BuildNames`."""
 
     def __init__(self, report: SiteReport) -> None:
         self._report = report
@@ -127,14 +121,7 @@ def why_missing(name: str, event: Event, report: SiteReport) -> str:
 def nearest_names(event: Event, report: SiteReport, *, surely: bool = False) -> list[str]:
     """Return the targets that are nearest to an event's; each of them has a site.
 
-    Parameters
-    ----------
-    event : Event
-        An event whose target has no site.
-    report : SiteReport
-        What the build's site log contains.
-    surely : bool, default False
-        Only those so like the target that it must be one of them misspelt, though further sources may hold it.
+    `surely`: Only those so like the target that it must be one of them misspelt, though further sources may hold it.
     """
     wanted = last_part(event.target)
     if surely and not process.extract(

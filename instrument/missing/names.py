@@ -46,15 +46,7 @@ class Occurrence(NamedTuple):
 def written_names(sources: Sources) -> dict[str, set[str]]:
     """Return the names written in sources, and in the headers that they include from their own folders and from -I.
 
-    Parameters
-    ----------
-    sources : Sources
-        What is no longer there is left out.
-
-    Returns
-    -------
-    dict of str to set of str
-        As `lexical_names`, and `file`: the files themselves, as a compiler names them.
+    Result: As `lexical_names`, and `file`: the files themselves, as a compiler names them.
     """
     names: dict[str, set[str]] = {"file": set()}
     for _, files, text in _texts(sources):
@@ -67,21 +59,8 @@ def written_names(sources: Sources) -> dict[str, set[str]]:
 def occurrences(sources: Sources, word: str, written_as: str = "", *, outside: bool = False) -> list[Occurrence]:
     """Return where a name is written, as far as that can be seen without a parse.
 
-    Parameters
-    ----------
-    sources : Sources
-        As for `written_names`.
-    word : str
-        A name or glob, without its scopes.
-    written_as : str, default ""
-        Regular expression of how the name `{0}` is written; '' returns the functions of the name.
-    outside : bool, default False
-        Return places outside functions too.
-
-    Returns
-    -------
-    list of Occurrence
-        Each once, in the order of the sources.
+    `written_as`: Regular expression of how the name `{0}` is written; '' returns the functions of the name.
+    Result: Each once, in the order of the sources.
     """
     pattern = _glob_of_words(word) if is_glob(word) else re.escape(word)
     use = re.compile(r"[{};]|" + written_as.format(pattern) if written_as else "[{};]")
@@ -110,17 +89,7 @@ def functions_of(sources: Sources) -> set[str]:
 
 
 def sources_with(sources: Sources, words: Collection[str], *, file: str = "") -> Iterator[Source]:
-    """Yield each source that has one of some words in it or in a header that no earlier source includes.
-
-    Parameters
-    ----------
-    sources : Sources
-        As for `written_names`.
-    words : collection of str
-        Names without scopes.
-    file : str, default ""
-        Yield instead what is, or includes, a file of this name or glob.
-    """
+    """Yield each source that has one of some words in it or in a header that no earlier source includes."""
     wanted = re.compile(rf"\b(?:{'|'.join(map(re.escape, words))})\b")
     found: set[tuple[str, str]] = set()
     for source, files, text in _texts(sources):
@@ -203,15 +172,7 @@ def _texts(sources: Sources) -> Iterator[tuple[Source, set[str], str]]:
 def lexical_names(text: str) -> dict[str, set[str]]:
     """Return the names in a text, sorted by how they are written.
 
-    Parameters
-    ----------
-    text : str
-        C or C++.
-
-    Returns
-    -------
-    dict of str to set of str
-        `function` (followed by a parenthesis), `field` (behind . or ->), `label`, and `variable` (the rest).
+    Result: `function` (followed by a parenthesis), `field` (behind . or ->), `label`, and `variable` (the rest).
     """
     user = _DIRECTIVE.sub("", _plain(text))
     names: dict[str, set[str]] = {"function": set(), "field": set(), "variable": set()}

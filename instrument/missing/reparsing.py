@@ -34,18 +34,7 @@ class SourceText:
         self.standard = standard
 
     def names(self, event: Event) -> dict[str, set[str]]:
-        """Return the text's names as in `Found`, as far as targets of an event's kind could have them.
-
-        Parameters
-        ----------
-        event : Event
-            Where its target names a line, the lines of the file count too.
-
-        Returns
-        -------
-        dict of str to set of str
-            Names by kind of name.
-        """
+        """Return the text's names as in `Found`, as far as targets of an event's kind could have them."""
         kind = compiled_kind(event.kind)
         place = kind.line_of(event.target)
         lines = [Event(event.kind, f"{place[0]}:1")] if place else []
@@ -77,19 +66,7 @@ class TextsOfSource:
 def reparse(folder: str, source: str, include_folders: Sequence[str]) -> Iterator[SourceText]:
     """Yield a source's syntax trees by several language standards, as far as it is readable without its macros.
 
-    Parameters
-    ----------
-    folder : str
-        Where its compiler ran.
-    source : str
-        Its path as the command named it.
-    include_folders : sequence of str
-        The folders of -I.
-
-    Yields
-    ------
-    SourceText
-        One for each standard by which libclang can read the source; the command's own macros are unknown.
+    Result: One for each standard by which libclang can read the source; the command's own macros are unknown.
     """
     language = LANGUAGES.get(Path(source).suffix, "")
     preprocessed = language.endswith("cpp-output")

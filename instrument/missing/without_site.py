@@ -11,17 +11,7 @@ from unperturbed.instrument.finding.site_log import SiteReport
 def missing_metrics(report: SiteReport, software: Mapping[str, Event]) -> dict[str, str]:
     """Return a message for each compiled metric without a site.
 
-    Parameters
-    ----------
-    report : SiteReport
-        What the build's site log contains.
-    software : mapping of str to Event
-        The software metrics by name.
-
-    Returns
-    -------
-    dict of str to str
-        What was searched for, where, and which targets may have been meant.
+    `software`: The software metrics by name.
     """
     without = {
         name: event for name, event in software.items() if event.means == "compiled" and not report.sites.get(name)

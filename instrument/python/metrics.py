@@ -70,18 +70,9 @@ class PythonSites:
 def python_environment(environment: Mapping[str, str], hook: Path) -> dict[str, str]:
     """Return the variable that has a Python program count.
 
-    Parameters
-    ----------
-    environment : mapping of str to str
-        The program's own.
-    hook : Path
-        What `prepare_python_hook` returned. The sampler's runtime has to be preloaded.
-
-    Returns
-    -------
-    dict
-        PYTHONPATH, led by the hook's folder. The first Python process takes that out: those that it starts run without
-        the hook, as no sampler reads their counters.
+    `hook`: What `prepare_python_hook` returned. The sampler's runtime has to be preloaded.
+    Result: PYTHONPATH, led by the hook's folder. The first Python process takes that out: those that it starts run
+    without the hook, as no sampler reads their counters.
     """
     own = environment.get("PYTHONPATH")
     return {"PYTHONPATH": f"{hook}{os.pathsep}{own}" if own else str(hook)}
@@ -98,33 +89,10 @@ def prepare_python_hook(
 ) -> Path:
     """Compile the hook, and the modules that it counts in, for the interpreter that the command starts.
 
-    Parameters
-    ----------
-    command : sequence of str
-        As of `find_python_sites`, which has found every metric's functions.
-    software : mapping of str to Event
-        Name → event of all software metrics, in the order of their numbers; those of other means are passed over.
-    environment : mapping of str to str
-        As of `find_python_sites`.
-    folder : Path
-        As of `find_python_sites`.
-    library : Path
-        The counting module (`collectors.runtime.build_python_counter`).
-    cache : Path
-        Where the hook is kept, for all programs and campaigns.
-
-    Returns
-    -------
-    Path
-        The hook's folder, which runs read and never write. A module whose source has changed since is compiled by the
-        run itself.
-
-    Raises
-    ------
-    SpecError
-        More than 256 metrics.
-    HostError
-        As `find_python_sites`.
+    `software`: Name → event of all software metrics, in the order of their numbers; those of other means are passed
+    over.
+    Result: The hook's folder, which runs read and never write. A module whose source has changed since is compiled by
+    the run itself.
     """
     targets = {number: event.target for number, event in enumerate(software.values()) if event.means == "python"}
     if len(targets) > _MOST_METRICS:
@@ -148,26 +116,9 @@ def find_python_sites(
 ) -> PythonSites:
     """Find the functions of every `python` metric, by asking the interpreter that the command starts.
 
-    Parameters
-    ----------
-    command : sequence of str
-        Of the program: an interpreter with a script, `-m module` or `-c text`, or a script whose first line names its
-        interpreter.
-    software : mapping of str to Event
-        Name → event of all software metrics; those of other means are passed over.
-    environment : mapping of str to str
-        The program's whole environment.
-    folder : Path
-        Where it runs.
-
-    Raises
-    ------
-    SpecError
-        The command is not Python's, runs it without its environment (-E, -I) or its site (-S); a metric has no function
-        (the message has the nearest names), or only functions that are written in C, or loaded before any hook. The
-        message begins with the metric.
-    HostError
-        The interpreter does not run here, or is older than 3.9.
+    `command`: Of the program: an interpreter with a script, `-m module` or `-c text`, or a script whose first line
+    names its interpreter.
+    `software`: Name → event of all software metrics; those of other means are passed over.
 
     Notes
     -----

@@ -279,30 +279,16 @@ def _sum(x: Any, y: Any, penalty: Any, path: Any) -> float:
 def path_through(x: Any, y: Any, corners: Any, penalty: Any, band: int, unreached: Any, most_recorded: int) -> Any:
     """Return the cheapest path through corners, its cost, and a check of it.
 
-    Parameters
-    ----------
-    x, y : array of float64 or int32, shape (n, metrics), (m, metrics)
-        Contiguous.
-    corners : array of int64, shape (segments + 1, 2)
-        From (0, 0) to (n − 1, m − 1), never falling.
-    penalty : float or int
-        For a step that is not diagonal, of x's type.
-    band : int
-        Of each segment; at most n + m.
-    unreached : float or int
-        More than any path costs, of x's type; twice that does not overflow.
-    most_recorded : int
-        Up to so many cells are computed once, and a quarter of a byte is kept for each.
-
-    Returns
-    -------
-    path : array of int64, shape (2, elements)
-        Indices of x and y.
-    cost : float
-        Infinite where the differences overflow.
-    segment : int
-        Index of a segment whose path, added up again, costs something else than the matrix said; −1 where there is
-        none.
+    `x`, `y`: array of float64 or int32, shape (n, metrics), (m, metrics). Contiguous.
+    `corners`: array of int64, shape (segments + 1, 2). From (0, 0) to (n − 1, m − 1), never falling.
+    `penalty`: For a step that is not diagonal, of x's type.
+    `band`: Of each segment; at most n + m.
+    `unreached`: More than any path costs, of x's type; twice that does not overflow.
+    `most_recorded`: Up to so many cells are computed once, and a quarter of a byte is kept for each.
+    Result `path`: array of int64, shape (2, elements). Indices of x and y.
+    Result `cost`: Infinite where the differences overflow.
+    Result `segment`: Index of a segment whose path, added up again, costs something else than the matrix said; −1 where
+    there is none.
     """
     path = np.empty((2, x.shape[0] + y.shape[0] - 1), np.int64)
     at = path.shape[1] - 1
@@ -345,21 +331,11 @@ def _cost(x: Any, y: Any, penalty: Any, band: int, unreached: Any) -> float:
 def pair_costs(series: Any, starts: Any, pairs: Any, penalty: Any, band: int, unreached: Any) -> Any:
     """Return the cost of each pair of series.
 
-    Parameters
-    ----------
-    series : array of float64 or int32, shape (intervals of all series, metrics)
-        One series after the other, contiguous.
-    starts : array of int64, shape (series + 1,)
-        Where each series begins, and the end.
-    pairs : array of int64, shape (pairs, 2)
-        Indices of two series each.
-    penalty, band, unreached : float or int
-        As for `path_through`.
-
-    Returns
-    -------
-    array of float64, shape (pairs,)
-        Infinite where the differences overflow.
+    `series`: array of float64 or int32, shape (intervals of all series, metrics). One series after the other,
+    contiguous.
+    `starts`: array of int64, shape (series + 1,). Where each series begins, and the end.
+    `pairs`: array of int64, shape (pairs, 2). Indices of two series each.
+    Result: array of float64, shape (pairs,). Infinite where the differences overflow.
     """
     costs = np.empty(pairs.shape[0], np.float64)
     for pair in range(pairs.shape[0]):

@@ -26,13 +26,7 @@ _RANGE_PERCENT = (5, 95)
 
 
 def rows_of(name: str, series: ArrayLike) -> FloatArray:
-    """Return a series as contiguous float64 rows, one an interval.
-
-    Raises
-    ------
-    DataError
-        It is empty, of another shape than (n,) or (n, metrics), or not finite.
-    """
+    """Return a series as contiguous float64 rows, one an interval."""
     rows = np.asarray(series, dtype=np.float64)
     if rows.ndim not in (1, 2):
         raise DataError(f"{name} has shape {rows.shape}: give (n,) or (n, metrics)")
@@ -47,13 +41,7 @@ def rows_of(name: str, series: ArrayLike) -> FloatArray:
 
 
 def check_limits(penalty: float, band: int | None) -> None:
-    """Refuse a penalty or a band that is negative, or no number.
-
-    Raises
-    ------
-    ValueError
-        The penalty is negative or not finite, or the band negative; TypeError where the band is no whole number.
-    """
+    """Refuse a penalty or a band that is negative, or no number."""
     if not (math.isfinite(penalty) and penalty >= 0):
         raise ValueError(f"penalty is {penalty}: give a finite number, 0 or more")
     if band is not None and operator.index(band) < 0:
@@ -63,27 +51,10 @@ def check_limits(penalty: float, band: int | None) -> None:
 def scaled(series: Sequence[FloatArray], scale: Scale) -> tuple[list[FloatArray], tuple[float, ...] | None]:
     """Divide series by one number for each metric, the same for all series.
 
-    Parameters
-    ----------
-    series : sequence of array of float64
-        Each of shape (n, metrics), of the same metrics.
-    scale : {"std", "range"} or array_like
-        `std` is the standard deviation of all series' values taken together, `range` their range from the 5th to the
-        95th percentile; an array holds the divisors, shape (metrics,). None divides by nothing.
-
-    Returns
-    -------
-    series : list of array
-        The divided series.
-    divisors : tuple of float or None
-        One for each metric; None where nothing is divided.
-
-    Raises
-    ------
-    DataError
-        A metric does not vary enough to have the spread asked for.
-    ValueError
-        The scale is unknown, or a divisor is not positive.
+    `scale`: `std` is the standard deviation of all series' values taken together, `range` their range from the 5th to
+    the 95th percentile; an array holds the divisors, shape (metrics,). None divides by nothing.
+    Result `series`: The divided series.
+    Result `divisors`: One for each metric; None where nothing is divided.
     """
     if scale is None:
         return list(series), None
@@ -138,18 +109,9 @@ def cells_of(series: Sequence[FloatArray], penalty: float, cells: int) -> tuple[
 def as_integers(series: Sequence[FloatArray], penalty: float) -> tuple[list[CellArray], int, int] | None:
     """Return series as integers whose alignment is the very same, or None where there are none.
 
-    Parameters
-    ----------
-    series : sequence of array of float64
-        Each of shape (n, metrics), finite, of the same metrics; two or more.
-    penalty : float
-        Of a step that is not diagonal.
-
-    Returns
-    -------
-    tuple of (list of array, int, int) or None
-        Series and penalty times 2^exponent, less the smallest value of each metric. All are whole and no path through
-        any two of the series costs as much as `UNREACHED`, so no sum is rounded, neither here nor in float64.
+    `series`: Each of shape (n, metrics), finite, of the same metrics; two or more.
+    Result: Series and penalty times 2^exponent, less the smallest value of each metric. All are whole and no path
+    through any two of the series costs as much as `UNREACHED`, so no sum is rounded, neither here nor in float64.
 
     Notes
     -----

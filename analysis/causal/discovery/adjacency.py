@@ -106,24 +106,10 @@ def find_adjacencies(
 ) -> Skeleton:
     """Find which variables are adjacent.
 
-    Parameters
-    ----------
-    names : sequence of str
-        The variables, in the table's order.
-    test : IndependenceTest
-        The independence test that confirms each removal.
-    knowledge : Knowledge
-        Pairs that are forbidden both ways are never tested, required ones never removed, and no set has a variable that
-        comes after both ends.
-    depth : int
-        Largest size of a separating set.
-    screening : IndependenceTest, optional
-        Runs first, and alone for equivalent variables; `test` confirms before an edge is removed. By default `test`.
-
-    Returns
-    -------
-    Skeleton
-        The undirected graph with the evidence for it.
+    `knowledge`: Pairs that are forbidden both ways are never tested, required ones never removed, and no set has a
+    variable that comes after both ends.
+    `screening`: Runs first, and alone for equivalent variables; `test` confirms before an edge is removed. By default
+    `test`.
     """
     search = _Search(tuple(names), test, screening or test, knowledge)
     for size in range(depth + 1):

@@ -95,27 +95,7 @@ def agree(
 ) -> Agreed:
     """Direct a graph, and search again the parents of variables that contradict their data.
 
-    Parameters
-    ----------
-    names : sequence of str
-        The variables, in the table's order.
-    graph : Refined
-        The undirected graph.
-    test : IndependenceTest
-        The independence test.
-    descriptions : Descriptions
-        Of variables by possible parents.
-    knowledge : Knowledge
-        Prior knowledge; it is never contradicted.
-    determined : callable
-        Tells whether a variable is determined by others.
-    alpha : float, default 0.01
-        Inputs that are falsely found to change a variable, among all that are (Benjamini and Hochberg).
-
-    Returns
-    -------
-    Agreed
-        The directed graph, and what contradicts the data still.
+    `alpha`: Inputs that are falsely found to change a variable, among all that are (Benjamini and Hochberg).
     """
     work = _Agreement(tuple(names), graph, test, descriptions, knowledge, determined, alpha)
     for _ in range(_MOST_ROUNDS):

@@ -119,26 +119,7 @@ class Relations:
 def choose(
     target: str, candidates: Sequence[str], found: Iterable[Dispensable], relations: Relations, knowledge: Knowledge
 ) -> Choice:
-    """Choose between the candidates that make each other dispensable.
-
-    Parameters
-    ----------
-    target : str
-        The variable whose neighbours are chosen.
-    candidates : sequence of str
-        Neighbours of the target that may be its causes, in the table's order.
-    found : iterable of Dispensable
-        What is known of candidates that can be done without.
-    relations : Relations
-        Description lengths and independences of the variables.
-    knowledge : Knowledge
-        Required neighbours stay.
-
-    Returns
-    -------
-    Choice
-        The neighbours that are kept, and why the others are not.
-    """
+    """Choose between the candidates that make each other dispensable."""
     evidence: dict[str, list[frozenset[str]]] = {}
     for one in found:
         if one.target == target and one.name in candidates and not knowledge.always_adjacent(one.name, target):

@@ -47,23 +47,9 @@ def orient(
 ) -> Orientation:
     """Direct the edges of an undirected graph.
 
-    Parameters
-    ----------
-    adjacent : mapping of str to frozenset of str
-        The neighbours of each variable.
-    separations : mapping of Pair to Separation
-        Of pairs that are not adjacent.
-    knowledge : Knowledge
-        Prior knowledge; it is never contradicted.
-    determined : callable
-        Tells whether a variable is determined by others. One that the separating set determines is held fixed by it
-        too, so that its absence from the set makes it no v-structure (Geiger's D-separation, to which section 6.2
-        refers).
-
-    Returns
-    -------
-    Orientation
-        The direction of each edge, where there is one.
+    `determined`: Tells whether a variable is determined by others. One that the separating set determines is held fixed
+    by it too, so that its absence from the set makes it no v-structure (Geiger's D-separation, to which section 6.2
+    refers).
     """
     graph = _Graph(adjacent, separations, knowledge)
     graph.follow_knowledge()
@@ -81,21 +67,7 @@ def extend(
     Any of the graphs that the data cannot tell apart predicts the same; which one it is matters for interventions
     alone.
 
-    Parameters
-    ----------
-    names : sequence of str
-        Where there is a choice, earlier ones become causes.
-    directed : collection of (source, target)
-        Edges that have a direction.
-    undirected : collection of Pair
-        Edges that need one.
-    knowledge : Knowledge
-        Prior knowledge.
-
-    Returns
-    -------
-    tuple of (source, target)
-        One for each undirected edge.
+    Result: One for each undirected edge.
 
     Notes
     -----

@@ -44,24 +44,7 @@ class Refined:
 
 
 def refine(skeleton: Skeleton, test: IndependenceTest, relations: Relations, knowledge: Knowledge) -> Refined:
-    """Choose between equivalent neighbours, and restore edges that the Markov condition requires.
-
-    Parameters
-    ----------
-    skeleton : Skeleton
-        The result of the adjacency search.
-    test : IndependenceTest
-        The independence test.
-    relations : Relations
-        Description lengths and independences of the variables.
-    knowledge : Knowledge
-        Prior knowledge.
-
-    Returns
-    -------
-    Refined
-        The graph without equivalent neighbours.
-    """
+    """Choose between equivalent neighbours, and restore edges that the Markov condition requires."""
     work = _Refinement(skeleton, test, relations, knowledge)
     order = sorted(skeleton.names, key=lambda name: (knowledge.causal_order_key(name), skeleton.names.index(name)))
     for _ in range(_MOST_ROUNDS):

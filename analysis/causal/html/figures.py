@@ -56,19 +56,7 @@ class VariableFigure:
 def variable_figure(model: CausalModel, name: str, number: int) -> VariableFigure:
     """Return the figure of one variable.
 
-    Parameters
-    ----------
-    model : CausalModel
-        One that was quantified.
-    name : str
-        The variable.
-    number : int
-        Its number, for the figure's id; views are named by the numbers of the causes: "cause-3".
-
-    Returns
-    -------
-    VariableFigure
-        The figure with a view for each cause.
+    `number`: Its number, for the figure's id; views are named by the numbers of the causes: "cause-3".
     """
     mechanism = model.mechanisms[name]
     return _Drawing(model, name, mechanism).drawn(f"model-{number}")

@@ -49,19 +49,8 @@ class Layout:
 def layered(widths: Sequence[float], arrows: Sequence[Arrow], tiers: Sequence[Sequence[int]] = ()) -> Layout:
     """Compute the layout of a graph.
 
-    Parameters
-    ----------
-    widths : sequence of float
-        Widths of the nodes, in pixels; a node is its number in this sequence.
-    arrows : sequence of tuple of int
-        Source and target. An arrow that closes a circle with those before it is drawn, and ignored for the layers.
-    tiers : sequence of sequence of int, default ()
-        Nodes in an order that layers keep, as far as arrows allow.
-
-    Returns
-    -------
-    Layout
-        Positions of nodes and edges.
+    `arrows`: Source and target. An arrow that closes a circle with those before it is drawn, and ignored for the
+    layers.
     """
     count = len(widths)
     order = _acyclic(count, arrows)

@@ -27,12 +27,8 @@ _SHARED = 0.5
 class Smoother:
     """Kernel ridge regressions on a conditioning set.
 
-    Parameters
-    ----------
-    held : sequence of Features
-        Of the conditioning set; scales of continuous ones are coordinates, combinations of discrete ones are cells.
-    rows : int64, shape (at most MOST_ROWS,)
-        Rows of the table that are used.
+    `held`: Of the conditioning set; scales of continuous ones are coordinates, combinations of discrete ones are cells.
+    `rows`: int64, shape (at most MOST_ROWS,). Rows of the table that are used.
     """
 
     def __init__(self, held: Sequence[Features], rows: Codes) -> None:
@@ -58,19 +54,11 @@ class Smoother:
     def residuals(self, columns: Floats) -> tuple[Floats, Floats, float]:
         """Return residuals, by the width and penalty that predict left-out rows best.
 
-        Parameters
-        ----------
-        columns : float64, shape (rows, q)
-            Of another variable.
-
-        Returns
-        -------
-        residuals : float64, shape (rows, q)
-            What is left of the columns.
-        unexplained : float64, shape (q,)
-            Mean squared error of left-out rows, as a share of each column's variance.
-        freedom : float
-            The rows less the parameters that were fitted, in effect, to the column that took most.
+        `columns`: float64, shape (rows, q). Of another variable.
+        Result `residuals`: float64, shape (rows, q). What is left of the columns.
+        Result `unexplained`: float64, shape (q,). Mean squared error of left-out rows, as a share of each column's
+        variance.
+        Result `freedom`: The rows less the parameters that were fitted, in effect, to the column that took most.
         """
         found = [self._residual(column - column.mean()) for column in columns.T]
         return (

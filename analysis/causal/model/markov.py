@@ -252,37 +252,13 @@ def check_markov(
 ) -> MarkovCheck:
     """Test whether each variable is independent of those it does not act on, when its parents are held fixed.
 
-    Parameters
-    ----------
-    test : IndependenceTest
-        On the table that the model is checked with; best another one than it was learnt from.
-    parents : mapping of str to sequence of str
-        Of each variable.
-    inputs : collection of str
-        Parameters that were set. Whether these are independent is a matter of the experiment's design, and nothing is
-        claimed of them.
-    confirm : callable, optional
-        The p-value of a second test of a variable with another one, given the former's parents; NaN where there is
-        none. The larger p-value counts.
-    alpha : float
-        False refutations among all refutations (Benjamini and Hochberg).
-    permutations : int
-        Graphs of the same shape with permuted nodes that are checked too: a dense graph claims little, and is hard to
-        refute whatever it says.
-    seed : int
-        Of the permutations.
-
-    Returns
-    -------
-    MarkovCheck
-        The claims with their tests, and how permuted graphs do.
-
-    Raises
-    ------
-    DataError
-        Parents that are no variables, causes in a circle.
-    ValueError
-        Alpha that is not between 0 and 1, a negative number of permutations.
+    `test`: On the table that the model is checked with; best another one than it was learnt from.
+    `inputs`: Parameters that were set. Whether these are independent is a matter of the experiment's design, and
+    nothing is claimed of them.
+    `confirm`: The p-value of a second test of a variable with another one, given the former's parents; NaN where there
+    is none. The larger p-value counts.
+    `permutations`: Graphs of the same shape with permuted nodes that are checked too: a dense graph claims little, and
+    is hard to refute whatever it says.
 
     Notes
     -----
@@ -324,29 +300,6 @@ def screens_off(
     alpha: float = 0.05,
 ) -> ScreeningOff:
     """Test the paper's eq. (1): application ⊥ performance | characteristics.
-
-    Parameters
-    ----------
-    test : IndependenceTest
-        The independence test.
-    application, performance : sequence of str
-        Variables of the application and of its performance.
-    by : sequence of str
-        The characteristics, all held fixed together.
-    alpha : float
-        Chance of refuting any pair where all are independent (Holm).
-
-    Returns
-    -------
-    ScreeningOff
-        One claim a pair.
-
-    Raises
-    ------
-    DataError
-        No application or performance variable, or a variable with two parts.
-    ValueError
-        Alpha that is not between 0 and 1.
 
     Notes
     -----

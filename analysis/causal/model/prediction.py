@@ -178,32 +178,9 @@ def intervene(
 ) -> Forecast:
     """Return the forecast of runs in which some variables are set, whatever their causes are.
 
-    Parameters
-    ----------
-    mechanisms : mapping of str to Mechanism
-        One for each variable.
-    settings : mapping of str to str, bool, int or float
-        What is set, to which value.
-    runs : int
-        Random runs that are drawn.
-    seed : int
-        Seed of the runs.
-    level : float
-        Of the intervals, from 0 to 1.
-
-    Returns
-    -------
-    Forecast
-        Spread comes from the mechanisms' errors, their uncertain parameters, and causes that are not set: these vary as
-        they did in the table.
-
-    Raises
-    ------
-    DataError
-        Unknown variables or values; a variable without a mechanism; mechanisms in a circle; values that no run had
-        together.
-    ValueError
-        Fewer than two runs, or a level that is not between 0 and 1.
+    `level`: Of the intervals, from 0 to 1.
+    Result: Spread comes from the mechanisms' errors, their uncertain parameters, and causes that are not set: these
+    vary as they did in the table.
 
     Notes
     -----
@@ -222,12 +199,6 @@ def predict(
     level: float = 0.95,
 ) -> Forecast:
     """Return the forecast of runs in which some variables are observed; see `intervene` for the arguments.
-
-    Raises
-    ------
-    DataError
-        Besides those of `intervene`: observations that practically never come together in the model, so that too few
-        runs agree with them.
 
     Notes
     -----

@@ -82,16 +82,8 @@ class Cells:
     ) -> Cells:
         """Return the cells of some rows.
 
-        Parameters
-        ----------
-        codes : mapping of str to int64, shape (rows,)
-            Of each discrete parent.
-        categories : mapping of str to tuple
-            Values of each discrete parent, in the order of its codes.
-        rows : int
-            How many rows there are.
-        sharing : bool
-            False: each value is one for all cells, or each cell has its own.
+        `codes`: mapping of str to int64, shape (rows,). Of each discrete parent.
+        `categories`: Values of each discrete parent, in the order of its codes.
         """
         names = tuple(codes)
         sizes: Iterable[int] = {0, 1, 2, len(names)} if sharing else {0, len(names)}
@@ -141,13 +133,7 @@ class Cells:
         )
 
     def coded(self, name: str, values: Sequence[object]) -> Codes:
-        """Return the codes of a discrete parent's values; −1 for those that did not occur.
-
-        Raises
-        ------
-        DataError
-            A value that is none of the parent's.
-        """
+        """Return the codes of a discrete parent's values; −1 for those that did not occur."""
         known: dict[object, int] = {value: code for code, value in enumerate(self.categories[name])}
         for value in values:
             if value not in known:

@@ -53,14 +53,7 @@ def parameters_of(state: State, curve: Curve, level: float) -> tuple[Parameter, 
     residuals is larger than the least by no more than the errors' variance times −2·ln(1 − √level) (Hansen, "Sample
     splitting and threshold estimation", 2000), with jumps held.
 
-    Parameters
-    ----------
-    state : State
-        Fitted terms.
-    curve : Curve
-        The curve of these terms.
-    level : float
-        Confidence, from 0 to 1.
+    `level`: Confidence, from 0 to 1.
     """
     reach = float(special.stdtrit(curve.degrees_of_freedom, 0.5 + level / 2))
     deviation = np.zeros(len(curve.kept))

@@ -50,21 +50,8 @@ def recurring_pairs(tokens: Any, types: int, longest: int, most: int) -> Any:
 
     The description is the tokens and the two of each rule, at log₂ of the number of different tokens each.
 
-    Parameters
-    ----------
-    tokens : array of int32, shape (tokens,)
-        Types of events, from 0; −1 after each trace. It is overwritten.
-    types : int
-        Number of types.
-    longest : int
-        Most events that a token may represent.
-    most : int
-        Most rules to make.
-
-    Returns
-    -------
-    array of int32, shape (rules, 2)
-        The pair that each token from `types` on represents.
+    `tokens`: array of int32, shape (tokens,). Types of events, from 0; −1 after each trace. It is overwritten.
+    Result: array of int32, shape (rules, 2). The pair that each token from `types` on represents.
     """
     rules = np.empty((most, 2), np.int32)
     lengths = np.ones(types + most, np.int64)
@@ -116,25 +103,13 @@ def recurring_pairs(tokens: Any, types: int, longest: int, most: int) -> Any:
 def cover(events: Any, types: int, edges: Any, targets: Any, block_of: Any) -> Any:
     """Cut a trace into the fewest blocks and single events; of equally few, the first block is the longest.
 
-    Parameters
-    ----------
-    events : array of int32, shape (events,)
-        Types of the trace's events.
-    types : int
-        Larger than any event.
-    edges : array of int64, shape (edges,)
-        Of a prefix tree of the blocks, sorted: node × types + event. The root is 0.
-    targets : array of int32, shape (edges,)
-        The node to which each edge leads.
-    block_of : array of int32, shape (nodes,)
-        The block that ends at a node, −1 where none does.
-
-    Returns
-    -------
-    starts : int64, shape (blocks,)
-        The first event of each block.
-    blocks : int32, shape (blocks,)
-        Which block it is, −1 for a single event.
+    `events`: array of int32, shape (events,). Types of the trace's events.
+    `edges`: array of int64, shape (edges,). Of a prefix tree of the blocks, sorted: node × types + event. The root is
+    0.
+    `targets`: array of int32, shape (edges,). The node to which each edge leads.
+    `block_of`: array of int32, shape (nodes,). The block that ends at a node, −1 where none does.
+    Result `starts`: int64, shape (blocks,). The first event of each block.
+    Result `blocks`: int32, shape (blocks,). Which block it is, −1 for a single event.
     """
     size = len(events)
     fewest, taken, chosen = np.zeros(size + 1, np.int64), np.ones(size, np.int64), np.full(size, -1, np.int32)

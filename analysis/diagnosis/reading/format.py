@@ -302,28 +302,9 @@ def require_format(name: str, formats: Collection[str]) -> None:
 def require_unit(time: str, unit: Unit | None, source: str, line: int) -> tuple[Unit, int]:
     """Return the unit of a log's timestamps as they are read, and the decimals to read, by one timestamp of it.
 
-    Parameters
-    ----------
-    time : str
-        A timestamp of the log; one with decimals is read in nanoseconds.
-    unit : {"ns", "us", "ms", "s", "ticks"}, optional
-        The user's.
-    source : str
-        The log's name in messages.
-    line : int
-        Line number of the timestamp.
-
-    Returns
-    -------
-    unit : Unit
-        Of the timestamps that result.
-    decimals : int
-        Numbers of the log are multiplied by this power of ten.
-
-    Raises
-    ------
-    DataError
-        The timestamp has decimals, and no unit is given.
+    `time`: A timestamp of the log; one with decimals is read in nanoseconds.
+    Result `unit`: Of the timestamps that result.
+    Result `decimals`: Numbers of the log are multiplied by this power of ten.
     """
     if "." not in time:
         return unit or "ticks", 0

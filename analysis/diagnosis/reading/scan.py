@@ -294,18 +294,10 @@ def _note_bad(state: ScanState, code: Integer, source: Any, start: Integer, stop
 def line_scanner(parse: Any, role_of: Any = None) -> Any:  # noqa: PLR0915  the loop is inside
     """Return the loop over lines for one compiled format; its module keeps it under the name `scan`.
 
-    Parameters
-    ----------
-    parse : callable
-        Compiled: (source, start, stop, settings, tail) to `Line`. `settings` is the layout's, tail a buffer.
-    role_of : callable, optional
-        Compiled: (source, head, message, stop) to a role in starting up. None: the format logs neither processes nor
-        threads.
-
-    Returns
-    -------
-    callable
-        The function that `compiled_format` compiles.
+    `parse`: Compiled: (source, start, stop, settings, tail) to `Line`. `settings` is the layout's, tail a buffer.
+    `role_of`: Compiled: (source, head, message, stop) to a role in starting up. None: the format logs neither processes
+    nor threads.
+    Result: The function that `compiled_format` compiles.
     """
     logs_threads = role_of is not None
     role = role_of if logs_threads else no_role
@@ -327,26 +319,11 @@ def line_scanner(parse: Any, role_of: Any = None) -> Any:  # noqa: PLR0915  the 
 
         That is the end, the beginning of an incomplete last line, or of a line for which an array has to grow.
 
-        Parameters
-        ----------
-        block : array of uint8
-            Bytes.
-        start, stop : int
-            Which of them.
-        is_last : bool
-            Whether the log ends with them.
-        settings : array of int64, shape (16,)
-            The layout's.
-        process : int
-            Events of other processes are left out; -1 keeps all.
-        keep_start_up : bool
-            Keep events of loading plugins.
-        most_late : int
-            Ticks that an event can be before the latest one. -1: a thread's event can be late only until its next one.
-        plain, tail : array of uint8
-            Room for a line without colours, and for twice a line.
-        state : ScanState
-            What is kept from block to block.
+        `block`: Bytes.
+        `settings`: array of int64, shape (16,). The layout's.
+        `most_late`: Ticks that an event can be before the latest one. -1: a thread's event can be late only until its
+        next one.
+        `plain`, `tail`: Room for a line without colours, and for twice a line.
         """
         counts = state.counts
         counts[INDEX.lacks] = NOTHING
@@ -415,21 +392,10 @@ def line_scanner(parse: Any, role_of: Any = None) -> Any:  # noqa: PLR0915  the 
 def renumber(events: Any, type_of: Any, number_of: Any, order: Any) -> Integer:
     """Replace numbers in the log by numbers of types in order of first occurrence, in place.
 
-    Parameters
-    ----------
-    events : array of int32, shape (events,)
-        Numbers in the log before, numbers of types after.
-    type_of : array of int32
-        The type of each number in the log: two may be of one type.
-    number_of : array of int32, shape (types,)
-        -1 for each type before, its new number after.
-    order : array of int32, shape (types,)
-        Written: the type of each new number.
-
-    Returns
-    -------
-    int
-        How many types occur.
+    `events`: array of int32, shape (events,). Numbers in the log before, numbers of types after.
+    `type_of`: The type of each number in the log: two may be of one type.
+    `number_of`: array of int32, shape (types,). -1 for each type before, its new number after.
+    `order`: array of int32, shape (types,). Written: the type of each new number.
     """
     used = np.int64(0)
     for index in range(len(events)):

@@ -259,15 +259,7 @@ def _spec_difference(contents: tuple[ReportContent, ReportContent]) -> str:
 
 
 def baseline_totals(contents: tuple[ReportContent, ReportContent], baselines: tuple[str, str]) -> list[Total]:
-    """Return each metric that the baselines of both campaigns count, the one that changed most first.
-
-    Parameters
-    ----------
-    contents : tuple of ReportContent
-        The campaigns.
-    baselines : tuple of str
-        Names of their baselines.
-    """
+    """Return each metric that the baselines of both campaigns count, the one that changed most first."""
     sides = [content.traces.get(name, ()) for content, name in zip(contents, baselines, strict=True)]
     if not all(sides):
         return []

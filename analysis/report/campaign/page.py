@@ -121,18 +121,7 @@ def render(content: ReportContent) -> str:
 
 
 def render_verdict(verdict: Verdict) -> str:
-    """Return one verdict as an HTML document: what is not known of its campaign is left out.
-
-    Parameters
-    ----------
-    verdict : Verdict
-        The verdict on one configuration.
-
-    Returns
-    -------
-    str
-        A page as that of a whole campaign, without traces and runs.
-    """
+    """Return one verdict as an HTML document: what is not known of its campaign is left out."""
     settings = Settings(alpha=verdict.alpha, tolerance=verdict.tolerance)
     return render(ReportContent(verdict.configuration, (verdict,), CounterSource("not recorded"), settings))
 

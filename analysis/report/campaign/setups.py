@@ -39,15 +39,7 @@ def first_name(result: ConfigurationResult) -> str:
 
 
 def setups_sentence(found: Sequence[ConfigurationResult], content: ReportContent | None = None) -> str:
-    """Return a sentence a set-up: whether it and the baseline leave each other's numbers alone; how levels differ.
-
-    Parameters
-    ----------
-    found : sequence of ConfigurationResult
-        Set-ups.
-    content : ReportContent, optional
-        With the changes of levels.
-    """
+    """Return a sentence a set-up: whether it and the baseline leave each other's numbers alone; how levels differ."""
     said = []
     for result in found:
         first, name = first_name(result), result.configuration

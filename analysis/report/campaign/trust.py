@@ -91,12 +91,7 @@ def ordered_configurations(found: Sequence[ConfigurationResult]) -> list[Configu
 def metric_rows(found: Sequence[ConfigurationResult], described: Mapping[str, Metric]) -> list[MetricRow]:
     """Return a row a metric: hardware before software, and among each those without any fault first.
 
-    Parameters
-    ----------
-    found : sequence of ConfigurationResult
-        The configurations, in the order of the columns.
-    described : mapping of str to Metric
-        Every metric of the traces; metrics that only changes hold are added.
+    `found`: The configurations, in the order of the columns.
     """
     columns = [metric_verdicts(result) for result in found]
     collected = {name for result in found for name in result.software}
@@ -159,19 +154,7 @@ def trust_section(
     index: Mapping[ChangeKey, int],
     described: Mapping[str, Metric],
 ) -> Html | None:
-    """Return the first picture of the page, and below it what to do.
-
-    Parameters
-    ----------
-    content : ReportContent
-        The settings that the advice depends on.
-    found : sequence of ConfigurationResult
-        All results, shams too.
-    index : mapping of ChangeKey to int
-        The number of each change that a click can open.
-    described : mapping of str to Metric
-        Every metric of the traces.
-    """
+    """Return the first picture of the page, and below it what to do."""
     columns = ordered_configurations(found)
     rows = metric_rows(columns, described)
     if not columns or not rows:

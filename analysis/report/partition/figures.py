@@ -40,17 +40,7 @@ _PARTS = {
 def steps_figure(plan: Plan, metrics: Sequence[str]) -> Figure | None:
     """Draw the search from left to right: a column a measurement, as wide as its runs, filled where it held a metric.
 
-    Parameters
-    ----------
-    plan : Plan
-        With its history.
-    metrics : sequence of str
-        The rows, from top to bottom.
-
-    Returns
-    -------
-    Figure or None
-        None when nothing was measured.
+    Result: None when nothing was measured.
     """
     if not plan.history:
         return None

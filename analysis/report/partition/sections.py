@@ -46,19 +46,7 @@ _WHAT_MAY_HELP = (
 
 
 def picture_section(plan: Plan, beneath: Content, *, anchor: str | None, simulated: bool) -> Html:
-    """Return the plan as a picture: metrics down, subsets across, each metric with its cost.
-
-    Parameters
-    ----------
-    plan : Plan
-        What was found.
-    beneath : Content
-        What stands below the picture.
-    anchor : str or None
-        The metric that every subset holds besides.
-    simulated : bool
-        Whether costs are counts of a simulator.
-    """
+    """Return the plan as a picture: metrics down, subsets across, each metric with its cost."""
     costs = alone_costs(plan)
     kind = cost_kind([*costs.values(), *(subset.cost for subset in plan.subsets)])
     metrics = ordered_metrics(plan, costs, kind)
@@ -178,16 +166,8 @@ def evidence_section(
 ) -> Html:
     """Return what each certified subset rests on: its runs, its level, every change.
 
-    Parameters
-    ----------
-    plan : Plan
-        What was found.
-    found : sequence of ConfigurationResult
-        A result for each subset, in order; one without kept evidence has no changes.
-    figures : sequence of Figure or None
-        The forest plot of each subset; None where it has no changes.
-    kind : CostKind, optional
-        The cost that is shown.
+    `found`: A result for each subset, in order; one without kept evidence has no changes.
+    `figures`: The forest plot of each subset; None where it has no changes.
     """
     if not plan.subsets:
         said = "No subset is certified, so there is no evidence to show. The attempts are shown below."

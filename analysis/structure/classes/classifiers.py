@@ -126,13 +126,7 @@ class GivenClasses(Classes):
         return tuple(str(label) for label in self.numbers)
 
     def assign(self, values: Iterable[Any]) -> NDArray[np.int32]:
-        """Return the class of each element.
-
-        Raises
-        ------
-        DataError
-            An element has no class; it is named, with its position.
-        """
+        """Return the class of each element."""
         labels = [self._label(element, position) for position, element in enumerate(values)]
         missing = next((place for place, label in enumerate(labels) if label not in self.numbers), None)
         if missing is not None:
@@ -171,23 +165,8 @@ class GivenClasses(Classes):
 def classes_of_map(class_map: ClassMap, elements: Iterable[Any]) -> GivenClasses:
     """Number the classes of a map.
 
-    Parameters
-    ----------
-    class_map : mapping or callable
-        From an element to its class. Whole numbers from 0 to 255 are the classes' numbers; other classes are numbered
-        in the order of the mapping, or in which a function returns them for these elements.
-    elements : iterable
-        Only a function is called with them.
-
-    Returns
-    -------
-    GivenClasses
-        The classifier.
-
-    Raises
-    ------
-    DataError
-        A class is a negative or a large number, or not hashable.
+    `class_map`: From an element to its class. Whole numbers from 0 to 255 are the classes' numbers; other classes are
+    numbered in the order of the mapping, or in which a function returns them for these elements.
     """
     if isinstance(class_map, Mapping):
         labels = [_plain_label(label, place) for place, label in enumerate(class_map.values())]
@@ -217,20 +196,7 @@ def identity_classes(elements: Sequence[Hashable]) -> GivenClasses:
 
 
 def most_used_classes(elements: Sequence[Hashable], count: int) -> GivenClasses:
-    """Give the most used elements a class each, the most used first, and all others one.
-
-    Parameters
-    ----------
-    elements : sequence
-        Of equally used ones, those that appear first come first.
-    count : int
-        Classes, that of the others included.
-
-    Returns
-    -------
-    GivenClasses
-        The classifier.
-    """
+    """Give the most used elements a class each, the most used first, and all others one."""
     check_count(count, "classes of the most used elements")
     kept = [element for element, _ in Counter(elements).most_common(count - 1)]
     others = next(label for label in (_OTHERS, f"all {_OTHERS}", f"{_OTHERS} than these") if label not in kept)
@@ -291,13 +257,7 @@ def quantile_bands(values: FloatArray, count: int, metric: str, per: str | None 
 
 
 def range_bands(values: FloatArray, request: Ranges, metric: str, per: str | None = None) -> BandClasses:
-    """Return bands that are equally wide.
-
-    Raises
-    ------
-    DataError
-        The lower bound does not lie below the upper one.
-    """
+    """Return bands that are equally wide."""
     check_count(request.count, "ranges")
     low = float(values.min()) if request.low is None else request.low
     high = float(values.max()) if request.high is None else request.high
@@ -309,25 +269,13 @@ def range_bands(values: FloatArray, request: Ranges, metric: str, per: str | Non
 
 
 def check_count(count: int, what: str) -> None:
-    """Refuse a number of classes out of range.
-
-    Raises
-    ------
-    ValueError
-        It is below 1 or above 256.
-    """
+    """Refuse a number of classes out of range."""
     if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or not 1 <= count <= MOST_NUMBER + 1:
         raise ValueError(f"{count!r} {what}: give a whole number from 1 to {MOST_NUMBER + 1}")
 
 
 def metric_rows(values: ArrayLike, metrics: Sequence[str]) -> FloatArray:
-    """Return values as rows of the named metrics, float64 of shape (n, metrics).
-
-    Raises
-    ------
-    DataError
-        They are no numbers, not finite, or of other metrics.
-    """
+    """Return values as rows of the named metrics, float64 of shape (n, metrics)."""
     try:
         rows = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:

@@ -57,21 +57,7 @@ class Classification:
 def classify(elements: Elements, request: ClassesRequest, *, smooth: bool | None, seed: int) -> Classification:
     """Classify elements as requested.
 
-    Parameters
-    ----------
-    elements : Elements
-        The run.
-    request : int, Quantiles, Ranges, MostUsed, mapping, callable or Classes, optional
-        As `classes` of `structural_sequence`.
-    smooth : bool or None
-        Whether a change of class has to pay; None for intervals alone.
-    seed : int
-        Of k-means.
-
-    Returns
-    -------
-    Classification
-        One label an element.
+    `smooth`: Whether a change of class has to pay; None for intervals alone.
     """
     smoothed = not elements.are_accesses if smooth is None else smooth
     classes = request if isinstance(request, Classes) else _find_classes(elements, request, smoothed, seed)

@@ -121,24 +121,11 @@ def cluster(
 ) -> tuple[Clusters, float]:
     """Find classes of values.
 
-    Parameters
-    ----------
-    scaled : array of float64, shape (n, metrics)
-        On one scale (`scaling`); a row or more.
-    floor : callable
-        From a point on the scale to the least variance of each metric there.
-    classes : int, optional
-        Number of classes; fewer are found where there are not so many different values. None finds the 1 to 10
-        separated classes with the fewest bits.
-    rng : numpy.random.Generator
-        Draws starts of k-means, and a sample of many values.
-
-    Returns
-    -------
-    clusters : Clusters
-        The classes.
-    saved : float
-        Bits that they save over one class.
+    `scaled`: array of float64, shape (n, metrics). On one scale (`scaling`); a row or more.
+    `classes`: Number of classes; fewer are found where there are not so many different values. None finds the 1 to 10
+    separated classes with the fewest bits.
+    Result `clusters`: The classes.
+    Result `saved`: Bits that they save over one class.
     """
     part = _sample(scaled, _SEARCHED, rng)
     whole = [_refine(part, np.zeros(len(part), np.int64), floor, _ROUNDS)] if classes in (None, 1) else []
@@ -253,21 +240,12 @@ def valley_bits(
 ) -> float:
     """Test whether two classes are separated by a valley of density; return how many bits the valley saves.
 
-    Parameters
-    ----------
-    one, other : array of float64, shape (n, metrics) and (m, metrics)
-        Values of the classes, none of them empty.
-    variances : array of float64, shape (metrics,)
-        Of both classes; positive.
-    way : array of float64, shape (metrics,), optional
-        From the first one's median to the other's, where it is known.
-
-    Returns
-    -------
-    float
-        With a values in the emptiest window between the classes' medians and b in a window around the emptier median, a
-        < b: (a + b)·(1 − H(a / (a + b))) − log₂(a + b) / 2, what a code with a frequency of its own saves over one
-        without. −1 where a ≥ b.
+    `one`, `other`: array of float64, shape (n, metrics) and (m, metrics). Values of the classes, none of them empty.
+    `variances`: array of float64, shape (metrics,). Of both classes; positive.
+    `way`: array of float64, shape (metrics,). From the first one's median to the other's, where it is known.
+    Result: With a values in the emptiest window between the classes' medians and b in a window around the emptier
+    median, a < b: (a + b)·(1 − H(a / (a + b))) − log₂(a + b) / 2, what a code with a frequency of its own saves over
+    one without. −1 where a ≥ b.
 
     Notes
     -----

@@ -68,11 +68,6 @@ def default_metrics(trace: Trace, per: str | None) -> tuple[str, ...]:
 
     Hardware metrics, simulated ones included; without any, those of the operating system; without these, all. Software
     metrics mark places in the program, which phases are compared with. The divisor of rates is left out.
-
-    Raises
-    ------
-    DataError
-        The trace has no other metric.
     """
     preferred: tuple[tuple[Kind, ...], ...] = (("hardware", "simulated"), ("os",), ())
     for kinds in preferred:
@@ -85,24 +80,8 @@ def default_metrics(trace: Trace, per: str | None) -> tuple[str, ...]:
 def rates_of(trace: Trace, metrics: Sequence[str], per: str | None) -> Rates:
     """Return the named metrics of a trace as rates.
 
-    Parameters
-    ----------
-    trace : Trace
-        The run.
-    metrics : sequence of str
-        Counters are divided by what `per` counted in the interval; gauges and derived metrics stay as they are.
-    per : str or None
-        Name of a counter, or `time` for nanoseconds. None leaves everything as it is.
-
-    Returns
-    -------
-    Rates
-        One row an interval.
-
-    Raises
-    ------
-    DataError
-        A metric is missing or has no value in an interval; `per` is a gauge, or counted nothing.
+    `metrics`: Counters are divided by what `per` counted in the interval; gauges and derived metrics stay as they are.
+    `per`: Name of a counter, or `time` for nanoseconds. None leaves everything as it is.
     """
     values = trace.values(metrics) if len(metrics) else np.zeros((len(trace), 0))
     _refuse_missing(values, metrics)
@@ -185,24 +164,7 @@ class Elements:
 def read_elements(source: Source, *, metrics: Sequence[str] | None, per: str | None) -> Elements:
     """Read a run's elements.
 
-    Parameters
-    ----------
-    source : Trace, array of shape (n,) or (n, metrics), or iterable
-        The run.
-    metrics : sequence of str, optional
-        Of a trace, which ones; of an array, names of its columns.
-    per : str, optional
-        Of a trace: what rates are divided by, see `rates_of`; `auto` chooses.
-
-    Returns
-    -------
-    Elements
-        In the order of the run.
-
-    Raises
-    ------
-    DataError
-        It holds no numbers where they are needed, numbers that are not finite, or not what `metrics` names.
+    `source`: Trace, array of shape (n,) or (n, metrics), or iterable. The run.
     """
     if isinstance(metrics, str):
         raise DataError(f"metrics is {metrics!r}: give a list of names, as in [{metrics!r}]")

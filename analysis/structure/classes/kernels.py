@@ -77,37 +77,18 @@ def cheapest_labels(
 ) -> tuple[Any, Any, Any, float]:
     """Return the classes of all elements that cost the fewest bits together.
 
-    Parameters
-    ----------
-    values : array of float64, shape (n, axes)
-        Elements along the classes' axes.
-    informative : array of bool, shape (n,)
-        False where an element is too short to have a class of its own.
-    costs : array of float64, shape (n, k)
-        Bits of each element in each class.
-    outlier : float
-        Bits of an element that is far from its class: no element costs more.
-    transitions : array of float64, shape (k, k)
-        Bits of going from one class to another, or staying.
-    between : array of float64, shape (k, k, points, axes)
-        Mixtures of two classes, from the first to the second.
-    variances : array of float64, shape (k, k, axes)
-        Of mixtures.
-    peaks : array of float64, shape (k, k)
-        Bits of an element that lies on a mixture; infinite where elements are not taken for mixtures.
-    freedom : float
-        Degrees of freedom of Student's t distribution.
-
-    Returns
-    -------
-    labels : array of int64, shape (n,)
-        A mixture has the class that it has more of.
-    mixed : array of bool, shape (n,)
-        Which elements are mixtures.
-    bits : array of float64, shape (n,)
-        Bits of each element in its class, or as a mixture.
-    total : float
-        Bits of all elements and of all transitions. No element counts more than an outlier.
+    `values`: array of float64, shape (n, axes). Elements along the classes' axes.
+    `informative`: array of bool, shape (n,). False where an element is too short to have a class of its own.
+    `costs`: array of float64, shape (n, k). Bits of each element in each class.
+    `transitions`: array of float64, shape (k, k). Bits of going from one class to another, or staying.
+    `between`: array of float64, shape (k, k, points, axes). Mixtures of two classes, from the first to the second.
+    `variances`: array of float64, shape (k, k, axes). Of mixtures.
+    `peaks`: array of float64, shape (k, k). Bits of an element that lies on a mixture; infinite where elements are not
+    taken for mixtures.
+    Result `labels`: array of int64, shape (n,). A mixture has the class that it has more of.
+    Result `mixed`: array of bool, shape (n,). Which elements are mixtures.
+    Result `bits`: array of float64, shape (n,). Bits of each element in its class, or as a mixture.
+    Result `total`: Bits of all elements and of all transitions. No element counts more than an outlier.
 
     Notes
     -----

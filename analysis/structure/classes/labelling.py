@@ -90,27 +90,13 @@ def label_jointly(
 ) -> tuple[Labelling, FloatArray]:
     """Give all elements the classes that take the fewest bits together.
 
-    Parameters
-    ----------
-    clusters : Clusters
-        The classes.
-    scaling : Scaling
-        The scale that they are on.
-    scaled : array of float64, shape (n, metrics)
-        The elements on this scale.
-    informative : array of bool, shape (n,)
-        False where an element is too short to classify.
-    transitions : array of float64, shape (k, k), optional
-        See `transition_bits`. None counts them in this run itself, starting with elements classified independently.
-    mixtures : bool
-        Whether an element can be the one in which one class gives way to the next.
-
-    Returns
-    -------
-    labelling : Labelling
-        The class of each element.
-    transitions : array of float64, shape (k, k)
-        Those that it was made with.
+    `scaled`: array of float64, shape (n, metrics). The elements on this scale.
+    `informative`: array of bool, shape (n,). False where an element is too short to classify.
+    `transitions`: array of float64, shape (k, k). See `transition_bits`. None counts them in this run itself, starting
+    with elements classified independently.
+    `mixtures`: Whether an element can be the one in which one class gives way to the next.
+    Result `labelling`: The class of each element.
+    Result `transitions`: array of float64, shape (k, k). Those that it was made with.
     """
     found = label_independently(clusters, scaled, informative)
     if not len(scaled):

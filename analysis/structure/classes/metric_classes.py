@@ -32,18 +32,10 @@ def run_starts(labels: NDArray[np.int64]) -> NDArray[np.int64]:
 def join_short_runs(labels: NDArray[np.int64], least: int) -> NDArray[np.int64]:
     """Join runs that are too short to a neighbour, the shortest first.
 
-    Parameters
-    ----------
-    labels : array of int64, shape (n,)
-        Class of each element.
-    least : int
-        Elements of a run. 1 leaves everything as it is.
-
-    Returns
-    -------
-    array of int64, shape (n,)
-        No run is shorter than `least`, unless there is only one. The shortest run, of equal ones the first, takes the
-        label of its longer neighbour, of equal ones the one before it, and both become one. O(n log n).
+    `labels`: array of int64, shape (n,). Class of each element.
+    Result: array of int64, shape (n,). No run is shorter than `least`, unless there is only one. The shortest run, of
+    equal ones the first, takes the label of its longer neighbour, of equal ones the one before it, and both become one.
+    O(n log n).
     """
     starts = run_starts(labels)
     lengths = np.diff(np.append(starts, len(labels))).tolist()
@@ -144,21 +136,11 @@ class MetricClasses(Classes):
     ) -> Labelling:
         """Return the class of each element of a run.
 
-        Parameters
-        ----------
-        values : array of float64, shape (n, metrics)
-            Finite.
-        informative : array of bool, shape (n,)
-            False where an element is too short to classify.
-        smooth : bool
-            Whether a change of class has to pay, see `label_jointly`; otherwise each element is classified on its own.
-        mixtures : bool, default True
-            Whether an element can be one in which one class gives way to the next.
-
-        Returns
-        -------
-        Labelling
-            One label an element.
+        `values`: array of float64, shape (n, metrics). Finite.
+        `informative`: array of bool, shape (n,). False where an element is too short to classify.
+        `smooth`: Whether a change of class has to pay, see `label_jointly`; otherwise each element is classified on its
+        own.
+        `mixtures`: Whether an element can be one in which one class gives way to the next.
         """
         scaled = self.scaling.apply(values)
         if not smooth:
@@ -191,30 +173,11 @@ def metric_classes(
 ) -> MetricClasses:
     """Find classes of the elements of a run.
 
-    Parameters
-    ----------
-    values : array of float64, shape (n, metrics)
-        Finite.
-    informative : array of bool, shape (n,)
-        False where an element is too short to classify; True for one at least.
-    metrics : sequence of str
-        Names of the columns.
-    per : str or None
-        Divisor of rates.
-    quantum : array of float64, shape (metrics,)
-        What one event adds to a value; 0 for what is no count. Counts of a few events are as uncertain as counts are,
-        their variance being no less than their mean.
-    count : int or None
-        Classes; None for as many as take the fewest bits.
-    smooth, mixtures : bool
-        As for `MetricClasses.label`.
-    seed : int
-        Of all that is random.
-
-    Returns
-    -------
-    MetricClasses
-        In the order in which they first appear in the run.
+    `values`: array of float64, shape (n, metrics). Finite.
+    `informative`: array of bool, shape (n,). False where an element is too short to classify; True for one at least.
+    `quantum`: array of float64, shape (metrics,). What one event adds to a value; 0 for what is no count. Counts of a
+    few events are as uncertain as counts are, their variance being no less than their mean.
+    `count`: Classes; None for as many as take the fewest bits.
     """
     scaling = choose_scaling(values[informative])
 
@@ -262,23 +225,8 @@ def prune_classes(
     Intervals in which one phase gives way to another lie scattered between the classes, and k-means may gather them in
     a class of their own. As mixtures of the class before and the class behind they often take fewer bits.
 
-    Parameters
-    ----------
-    clusters : Clusters
-        The classes.
-    scaling : Scaling
-        The scale that they are on.
-    scaled : array of float64, shape (n, metrics)
-        The elements on this scale.
-    informative : array of bool, shape (n,)
-        False where an element is too short to classify.
-    mixtures : bool
-        As for `label_jointly`.
-
-    Returns
-    -------
-    Clusters
-        At least one class.
+    `scaled`: array of float64, shape (n, metrics). The elements on this scale.
+    `informative`: array of bool, shape (n,). False where an element is too short to classify.
     """
     sampled = _sample_stretches(len(scaled))
     values, known = scaled[sampled], informative[sampled]

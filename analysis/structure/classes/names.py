@@ -23,18 +23,9 @@ _MOST_METRICS = 3
 def class_names(centres: FloatArray, metrics: Sequence[str]) -> tuple[str, ...]:
     """Name classes by the fewest metrics that distinguish each from all others: `PAPI_L2_TCM high, PAPI_BR_MSP low`.
 
-    Parameters
-    ----------
-    centres : array of float64, shape (k, metrics)
-        On one scale.
-    metrics : sequence of str
-        The metrics' names.
-
-    Returns
-    -------
-    tuple of str
-        All different. One class alone is `all alike`. Classes that have the same levels in every three metrics are
-        numbered.
+    `centres`: array of float64, shape (k, metrics). On one scale.
+    Result: All different. One class alone is `all alike`. Classes that have the same levels in every three metrics are
+    numbered.
     """
     if len(centres) == 1:
         return ("all alike",)

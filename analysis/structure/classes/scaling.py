@@ -72,16 +72,9 @@ class Scaling:
 def choose_scaling(values: FloatArray) -> Scaling:
     """Choose a scale for each metric.
 
-    Parameters
-    ----------
-    values : array of float64, shape (n, metrics)
-        Finite, one row or more.
-
-    Returns
-    -------
-    Scaling
-        Logarithmic where no value is negative and many are small beside the largest: a linear scale would show these as
-        equal.
+    `values`: array of float64, shape (n, metrics). Finite, one row or more.
+    Result: Logarithmic where no value is negative and many are small beside the largest: a linear scale would show
+    these as equal.
     """
     low, middle, high = np.percentile(values, (_RANGE_PERCENT[0], 50, _RANGE_PERCENT[1]), axis=0)
     spread = np.maximum(high - low, _LEVEL * np.abs(middle))

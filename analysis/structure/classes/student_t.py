@@ -26,17 +26,11 @@ def student_t_bits(
 ) -> NDArray[np.float64]:
     """Return −log2 of the density of values under a multivariate t distribution.
 
-    Parameters
-    ----------
-    values : array of float64, shape (n, metrics)
-        One row a value.
-    centre, variances : array of float64, shape (metrics,)
-        Location, and variances along the axes as scale parameters.
-
-    Returns
-    -------
-    array of float64, shape (n,)
-        Differences between classes are bits; the level depends on the unit, and may be negative.
+    `values`: array of float64, shape (n, metrics). One row a value.
+    `centre`, `variances`: array of float64, shape (metrics,). Location, and variances along the axes as scale
+    parameters.
+    Result: array of float64, shape (n,). Differences between classes are bits; the level depends on the unit, and may
+    be negative.
     """
     distance = ((values - centre) ** 2 / variances).sum(axis=1)
     return student_t_peak_bits(variances) + _tail_bits(distance, values.shape[1])
@@ -83,23 +77,10 @@ def fit_student_t(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Fit centre and variances by iterated weights (expectation and maximisation).
 
-    Parameters
-    ----------
-    values : array of float64, shape (n, metrics)
-        One row or more.
-    floor : array of float64, shape (metrics,) or (1,)
-        Variance that is always added: what the metrics do not resolve.
-    prior : array of float64, shape (metrics,), optional
-        Variances to which the fit is shrunk.
-    prior_weight : float, default 0.0
-        Values that the prior counts as.
-    rounds : int, default 6
-        Of reweighting.
-
-    Returns
-    -------
-    centre, variances : array of float64, shape (metrics,)
-        The fit, along the axes of the values.
+    `values`: array of float64, shape (n, metrics). One row or more.
+    `floor`: array of float64, shape (metrics,) or (1,). Variance that is always added: what the metrics do not resolve.
+    `prior`: array of float64, shape (metrics,). Variances to which the fit is shrunk.
+    Result `centre`, `variances`: array of float64, shape (metrics,). The fit, along the axes of the values.
     """
     metrics = values.shape[1]
     expected = np.zeros(metrics) if prior is None else prior

@@ -119,17 +119,7 @@ def adequacy_sentence(adequacy: Adequacy, source: str) -> str:
 def words_table(composition: Composition, comparison: StructuralComparison | None = None) -> Table:
     """Return the words of a run: how often and how long each occurs, and the same of a second run.
 
-    Parameters
-    ----------
-    composition : Composition
-        The run.
-    comparison : StructuralComparison, optional
-        With the second run.
-
-    Returns
-    -------
-    Table
-        A row a word, in the dictionary's order, and last one for what has no word.
+    Result: A row a word, in the dictionary's order, and last one for what has no word.
     """
     unit = composition.sequence.unit
     unit = plural(composition.sequence.element) if unit in ("intervals", "elements", "given") else unit

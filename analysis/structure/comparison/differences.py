@@ -296,21 +296,7 @@ def simulate_run_costs(
 ) -> NDArray[np.float64]:
     """Simulate the costs J of (6) of further runs with a run's structure under its words.
 
-    Parameters
-    ----------
-    found : Decomposition
-        Of the run that the words were learned from.
-    symbols : int
-        Length of the further runs.
-    seed : int, default 0
-        Of the draws.
-    draws : int, default 1000
-        Runs.
-
-    Returns
-    -------
-    array of float64, shape (draws,)
-        In order.
+    Result: array of float64, shape (draws,). In order.
 
     Notes
     -----

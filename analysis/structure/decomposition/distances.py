@@ -86,13 +86,7 @@ def indel_distances(segments: Iterable[AnySequence], others: Iterable[AnySequenc
 
 
 def square(distances: ArrayLike) -> NDArray[np.float64]:
-    """Return distances as a square matrix of float64, shape (d, d); anything empty is a matrix without rows.
-
-    Raises
-    ------
-    DataError
-        Another shape.
-    """
+    """Return distances as a square matrix of float64, shape (d, d); anything empty is a matrix without rows."""
     matrix = np.asarray(distances, dtype=np.float64)
     if matrix.size == 0 and matrix.ndim < 3:
         return np.empty((0, 0))
@@ -157,22 +151,9 @@ def nearest_prototype(distances: ArrayLike, members: ArrayLike) -> NDArray[np.in
 def medoids(distances: ArrayLike, labels: ArrayLike) -> NDArray[np.int64]:
     """Return the medoid of each class: the segment nearest to all others of its class on average (section 1).
 
-    Parameters
-    ----------
-    distances : array of float, shape (d, d)
-        Of all segments; see `indel_distances`.
-    labels : array of int, shape (d,)
-        Class of each segment, numbered from 0; see `nearest_prototype`.
-
-    Returns
-    -------
-    array of int64, shape (classes,)
-        Row of each class's medoid; of several the lowest.
-
-    Raises
-    ------
-    DataError
-        A matrix that is not square, labels that do not fit it, or a number without segments below the highest one.
+    `distances`: array of float, shape (d, d). Of all segments; see `indel_distances`.
+    `labels`: array of int, shape (d,). Class of each segment, numbered from 0; see `nearest_prototype`.
+    Result: array of int64, shape (classes,). Row of each class's medoid; of several the lowest.
     """
     matrix, classes = square(distances), np.asarray(labels)
     if classes.shape != (len(matrix),):

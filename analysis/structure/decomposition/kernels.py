@@ -160,35 +160,16 @@ def cheapest(
     Of equal costs the fewest segments, then the earliest start of each segment from the last one on, then the first
     word.
 
-    Parameters
-    ----------
-    codes : array of int32, shape (n,)
-        Columns of `masks`.
-    masks : array of uint64, shape (all words' blocks, symbols)
-        Bits where a word has a symbol.
-    blocks : array of int64, shape (words + 1,)
-        Rows of `masks` where each word begins.
-    lengths, firsts, prices : array of int64, int32 and float64, shape (words,)
-        Of each word; its first symbol.
-    edit_price : float
-        Of an insertion or deletion.
-    longest : int
-        Symbols of a segment.
-    stretch_price : float
-        Of a stretch without a word; infinite for none.
-    symbol_prices : array of float64, shape (n,)
-        Of a symbol in such a stretch.
-    merged_price : float
-        Added to a word's price where it has lost its first symbol to the run before; NaN where words never do.
-
-    Returns
-    -------
-    cost : float
-        Of the whole sequence.
-    cuts : array of int64, shape (segments + 1,)
-        Where segments begin, and the sequence's length.
-    words : array of int64, shape (segments,)
-        Of each segment; −1 for a stretch without one.
+    `codes`: array of int32, shape (n,). Columns of `masks`.
+    `masks`: array of uint64, shape (all words' blocks, symbols). Bits where a word has a symbol.
+    `blocks`: array of int64, shape (words + 1,). Rows of `masks` where each word begins.
+    `lengths`, `firsts`, `prices`: array of int64, int32 and float64, shape (words,). Of each word; its first symbol.
+    `symbol_prices`: array of float64, shape (n,). Of a symbol in such a stretch.
+    `merged_price`: Added to a word's price where it has lost its first symbol to the run before; NaN where words never
+    do.
+    Result `cost`: Of the whole sequence.
+    Result `cuts`: array of int64, shape (segments + 1,). Where segments begin, and the sequence's length.
+    Result `words`: array of int64, shape (segments,). Of each segment; −1 for a stretch without one.
     """
     size = len(codes)
     costs, segments = np.full(size + 1, np.inf), np.zeros(size + 1, np.int64)

@@ -218,31 +218,14 @@ def costs_with(
 ) -> Any:
     """Return the least cost of a decomposition over the dictionary and each candidate.
 
-    Parameters
-    ----------
-    codes : array of int32, shape (n,)
-        The sequence.
-    least, which, second : array of int32, shape (n, widest)
-        Costs of the dictionary's own words, from `cheapest_words`.
-    without : int
-        The word that is replaced, or −1.
-    masks : array of uint32 or uint64, shape (symbols, candidates)
-        Bits where a candidate has a symbol, the word's end at the highest one. It has no more symbols than there are
-        bits.
-    lengths, firsts, reaches, prices : array of int32, shape (candidates,)
-        Of each candidate; its first symbol; symbols of its longest segment. Neighbours of like reach are evaluated
-        together, which is faster.
-    edit_price, merged_price, stretch_price : int
-        As for `decomposition.kernels.cheapest`.
-    merging : bool
-        Whether words lose their first symbol to the run before.
-    symbol_prices : array of int32, shape (n,)
-        As for `decomposition.kernels.cheapest`.
-
-    Returns
-    -------
-    array of int32, shape (candidates,)
-        The least cost with each.
+    `codes`: array of int32, shape (n,). The sequence.
+    `least`, `which`, `second`: array of int32, shape (n, widest). Costs of the dictionary's own words, from
+    `cheapest_words`.
+    `masks`: array of uint32 or uint64, shape (symbols, candidates). Bits where a candidate has a symbol, the word's end
+    at the highest one. It has no more symbols than there are bits.
+    `lengths`, `firsts`, `reaches`, `prices`: array of int32, shape (candidates,). Of each candidate; its first symbol;
+    symbols of its longest segment. Neighbours of like reach are evaluated together, which is faster.
+    Result: array of int32, shape (candidates,). The least cost with each.
     """
     size, widest = least.shape
     costs = np.empty(len(lengths), np.int32)

@@ -144,21 +144,7 @@ class Windows:
     def best(self, symbol_bits: NDArray[np.float64], price: float, most: int, rng: np.random.Generator) -> list[Codes]:
         """Return the windows that would save most bits, and some of those that take many.
 
-        Parameters
-        ----------
-        symbol_bits : array of float64, shape (n,)
-            Bits of each of the sequence's symbols in the present description.
-        price : float
-            About the bits of a segment with a new word.
-        most : int
-            Windows.
-        rng : numpy.random.Generator
-            Draws windows beyond those that save most.
-
-        Returns
-        -------
-        list of tuple of int
-            At most `most` windows.
+        `symbol_bits`: array of float64, shape (n,). Bits of each of the sequence's symbols in the present description.
         """
         before = np.concatenate(([0.0], np.cumsum(symbol_bits)))
         starts, lengths, saved = [], [], []

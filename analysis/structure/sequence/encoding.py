@@ -61,23 +61,10 @@ class Encoded:
 def encode(sequence: AnySequence, words: Iterable[AnySequence] = ()) -> Encoded:
     """Number the symbols of a sequence and of words.
 
-    Parameters
-    ----------
-    sequence : str, iterable of hashable, array of shape (n,) or StructuralSequence
-        Symbols are compared by value: 1 of a list is 1 of an int array.
-    words : iterable of str, iterable of hashable, array of shape (length,) or StructuralSequence
-        Text only where the sequence is text or all its symbols are single characters.
-
-    Returns
-    -------
-    Encoded
-        Over one alphabet.
-
-    Raises
-    ------
-    DataError
-        A symbol that cannot be compared (not hashable, NaN), an array of more than one axis, an empty word, or text
-        where there are no characters.
+    `sequence`: str, iterable of hashable, array of shape (n,) or StructuralSequence. Symbols are compared by value: 1
+    of a list is 1 of an int array.
+    `words`: iterable of str, iterable of hashable, array of shape (length,) or StructuralSequence. Text only where the
+    sequence is text or all its symbols are single characters.
     """
     if isinstance(words, str):
         raise DataError(f"words are {words!r}, one text; give a list of words")

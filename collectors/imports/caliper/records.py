@@ -101,25 +101,7 @@ class _Tree:
 
 
 def read_cali(content: bytes, path: Path) -> Snapshots:
-    """Return the snapshots of a `.cali` file.
-
-    Parameters
-    ----------
-    content : bytes
-        The file.
-    path : Path
-        For messages.
-
-    Returns
-    -------
-    Snapshots
-        In the file's order.
-
-    Raises
-    ------
-    DataError
-        A line is no record of Caliper, or names a node that no line before it describes.
-    """
+    """Return the snapshots of a `.cali` file."""
     found, tree = Snapshots(), _Tree(path)
     lines = decode(content, path).splitlines()
     for number, line in enumerate(lines, 1):
@@ -150,25 +132,7 @@ def read_cali(content: bytes, path: Path) -> Snapshots:
 
 
 def read_json(content: bytes, path: Path) -> Snapshots:
-    """Return the snapshots of what `cali-query` wrote as JSON: json, json(object), json(split) or json-split.
-
-    Parameters
-    ----------
-    content : bytes
-        The file.
-    path : Path
-        For messages.
-
-    Returns
-    -------
-    Snapshots
-        In the file's order.
-
-    Raises
-    ------
-    DataError
-        It is no JSON, or holds no snapshots where Caliper writes them.
-    """
+    """Return the snapshots of what `cali-query` wrote as JSON: json, json(object), json(split) or json-split."""
     text = decode(content, path)
     try:
         held = json.loads(text)

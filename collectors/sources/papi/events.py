@@ -32,15 +32,7 @@ _ALIASES = {alias.upper(): name.upper() for alias, name in ALIASES.items()}
 def chosen_library() -> str:
     """Return the PAPI library that the environment variable UNPERTURBED_PAPI names, '' without it.
 
-    Returns
-    -------
-    str
-        An absolute path, or a name that the dynamic linker looks for, such as `libpapi.so.7.0`.
-
-    Raises
-    ------
-    HostError
-        There is no such file, or the path is too long for a record file.
+    Result: An absolute path, or a name that the dynamic linker looks for, such as `libpapi.so.7.0`.
     """
     named = os.environ.get(LIBRARY_VARIABLE, "")
     if "/" not in named:
@@ -56,18 +48,7 @@ def chosen_library() -> str:
 
 
 def observer_library() -> str:
-    """Return the PAPI library that the observer loads: the chosen one, or where the system has none the wheel's.
-
-    Returns
-    -------
-    str
-        As of `chosen_library`; '' for the newest of the system's.
-
-    Raises
-    ------
-    HostError
-        As `chosen_library`.
-    """
+    """Return the PAPI library that the observer loads: the chosen one, or where the system has none the wheel's."""
     chosen = chosen_library()
     return chosen if chosen or find_library("papi") is not None else wheel_library()
 
@@ -83,16 +64,8 @@ def wheel_library() -> str:
 def event(name: str) -> Event | None:
     """Return the event to add to the event set: PAPI takes presets and native names as they are.
 
-    Parameters
-    ----------
-    name : str
-        A preset, or a native name of libpfm's or of a component.
-
-    Returns
-    -------
-    Event or None
-        Where it counts is told by perf's names alone: what the kernel does is counted in the kernel, as perf does,
-        where PAPI would look in user space and count nothing. None for names that are not PAPI's.
+    Result: Where it counts is told by perf's names alone: what the kernel does is counted in the kernel, as perf does,
+    where PAPI would look in user space and count nothing. None for names that are not PAPI's.
     """
     if name.startswith(("callgrind::", ANY)):
         return None

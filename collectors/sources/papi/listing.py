@@ -100,22 +100,7 @@ class PapiAnswers:
 
 
 def ask_papi(trials: Trials, names: Sequence[str], library: str = "") -> PapiAnswers:
-    """Let PAPI enumerate and try its events, try further names, and try how many presets run together.
-
-    Parameters
-    ----------
-    trials : Trials
-        How events are tried on this host.
-    names : sequence of str
-        Events that PAPI may know by a name that it does not enumerate.
-    library : str, default ""
-        Path of a PAPI library to prefer to the system's.
-
-    Raises
-    ------
-    HostError
-        No C compiler.
-    """
+    """Let PAPI enumerate and try its events, try further names, and try how many presets run together."""
     answers, problem = trials.ask(["papi-enumerate", *(f"papi {name}" for name in names)], library)
 
     def of(what: str) -> dict[str, Answer]:
@@ -142,13 +127,7 @@ _SOURCE = "papi"
 
 
 def catalogue(trials: Trials) -> SourceCatalogue:
-    """Return what PAPI counts on this host.
-
-    Raises
-    ------
-    HostError
-        No C compiler.
-    """
+    """Return what PAPI counts on this host."""
     survey = survey_kernel(trials)
     library = ask_papi(trials, [PREFIX + name for name in GENERIC], observer_library())
     entries = [*_presets(library, survey), *_natives(library, survey), *_perf_names(library, survey)]

@@ -46,20 +46,8 @@ NEAREST_GENERIC: Mapping[str, str] = MappingProxyType(
 def describe(name: str, root: Path = Path("/")) -> PerfEvent:
     """Return the arguments of perf_event_open(2) for a metric, and its meaning.
 
-    Parameters
-    ----------
-    name : str
-        A PAPI preset, `perf::` and one of perf's names, or a name of libpfm4's (`skl::INST_RETIRED:ANY`,
-        `pfm::INST_RETIRED:ANY`).
-    root : Path, default Path("/")
-        Where sysfs and tracefs are looked for.
-
-    Raises
-    ------
-    SpecError
-        There is no such event; the nearest names are proposed.
-    HostError
-        The host lacks the PMU, tracepoints may not be read, or libpfm4 is needed and not installed.
+    `name`: A PAPI preset, `perf::` and one of perf's names, or a name of libpfm4's (`skl::INST_RETIRED:ANY`,
+    `pfm::INST_RETIRED:ANY`).
     """
     if name in NEAREST_GENERIC:
         return perf_names.parse(NEAREST_GENERIC[name], root)
@@ -93,13 +81,7 @@ def refusal(name: str, root: Path = Path("/")) -> str | None:
 
 
 def metric(name: str, root: Path = Path("/")) -> Metric:
-    """Return the description of a metric read through perf_event. What the kernel itself counts is of kind `os`.
-
-    Raises
-    ------
-    SpecError, HostError
-        As `describe`.
-    """
+    """Return the description of a metric read through perf_event. What the kernel itself counts is of kind `os`."""
     found = describe(name, root)
     meaning = f"{PRESETS[name]} (the kernel's nearest generic event)" if name in PRESETS else found.meaning
     code = found.code

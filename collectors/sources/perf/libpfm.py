@@ -103,23 +103,8 @@ class _PmuInfo(ctypes.Structure):
 def find(name: str) -> PerfEvent:
     """Return the event of a name of libpfm4's.
 
-    Parameters
-    ----------
-    name : str
-        `PMU::EVENT:UMASK:MODIFIER=VALUE`, as libpfm4 has it; `pfm::EVENT…` looks in all PMUs of this host. Without `:u`
-        or `:k` it counts in user space alone, as all events of the cores do here.
-
-    Returns
-    -------
-    PerfEvent
-        With the event's description.
-
-    Raises
-    ------
-    SpecError
-        libpfm4 knows no such event, or not for a PMU of this host.
-    HostError
-        libpfm4 is not installed, or cannot be initialised.
+    `name`: `PMU::EVENT:UMASK:MODIFIER=VALUE`, as libpfm4 has it; `pfm::EVENT…` looks in all PMUs of this host. Without
+    `:u` or `:k` it counts in user space alone, as all events of the cores do here.
 
     Notes
     -----
@@ -148,13 +133,7 @@ def find(name: str) -> PerfEvent:
 
 
 def present_pmus() -> tuple[str, ...]:
-    """Return libpfm4's names of the PMUs that it finds on this host.
-
-    Raises
-    ------
-    HostError
-        It is not installed, or cannot be initialised.
-    """
+    """Return libpfm4's names of the PMUs that it finds on this host."""
     return tuple(_text(info.name) for info in _pmus(_library()))
 
 

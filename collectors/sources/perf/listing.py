@@ -113,13 +113,7 @@ class KernelAnswers:
 
 
 def ask_kernel(trials: Trials, codes: Mapping[str, PerfCode]) -> KernelAnswers:
-    """Open each event alone, then as many hardware events together as run all the time.
-
-    Raises
-    ------
-    HostError
-        No C compiler.
-    """
+    """Open each event alone, then as many hardware events together as run all the time."""
     tries = [_question(name, code, trials.root) for name, code in codes.items()]
     # Repeated, an event takes a further counter: the counters are filled on processors that have few of the events too.
     together = [parse(name, trials.root).code for name in (*_FIT, *("instructions",) * MOST_TOGETHER)]
@@ -196,13 +190,7 @@ class KernelSurvey:
 
 @lru_cache(maxsize=1)
 def survey_kernel(trials: Trials) -> KernelSurvey:
-    """Try every event of this host with the kernel, once for each `Trials`.
-
-    Raises
-    ------
-    HostError
-        No C compiler.
-    """
+    """Try every event of this host with the kernel, once for each `Trials`."""
     host = Host.read(trials.root)
     events = dict(_named_events(trials.root))
     points, problem = _tracepoints(trials.root)
@@ -220,13 +208,7 @@ def survey_kernel(trials: Trials) -> KernelSurvey:
 
 
 def catalogue(trials: Trials) -> SourceCatalogue:
-    """Return what perf_event counts on this host.
-
-    Raises
-    ------
-    HostError
-        No C compiler.
-    """
+    """Return what perf_event counts on this host."""
     survey = survey_kernel(trials)
     entries = [
         *_presets(survey),

@@ -167,20 +167,6 @@ _RAW_NAME = re.compile(r"r([0-9A-Fa-f]{1,16})")
 def parse(name: str, root: Path = Path("/")) -> PerfEvent:
     """Return the event that perf's name stands for.
 
-    Parameters
-    ----------
-    name : str
-        As after `perf stat -e`, without the `perf::` that a spec has.
-    root : Path, default Path("/")
-        Where sysfs and tracefs are looked for.
-
-    Raises
-    ------
-    SpecError
-        perf knows no such name, or the PMU has no such term.
-    HostError
-        The host has no such PMU, or tracepoints may not be read.
-
     Notes
     -----
     Without a modifier the cores' events count in user space alone, as PAPI's do; perf would count the kernel too

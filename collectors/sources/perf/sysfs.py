@@ -100,13 +100,7 @@ def pmus(root: Path = Path("/")) -> dict[str, Pmu]:
 
 
 def own_core(root: Path = Path("/")) -> Pmu | None:
-    """Return the PMU of the one kind of core that this process may run on; None where all are alike, or it may on all.
-
-    Parameters
-    ----------
-    root : Path, default Path("/")
-        Where sysfs and procfs are looked for.
-    """
+    """Return the PMU of the one kind of core that this process may run on; None if all are alike or it may use all."""
     kinds = _kinds(root)
     if len(kinds) < 2:
         return None
@@ -143,18 +137,8 @@ def cpu_list(text: str) -> frozenset[int]:
 def encode(pmu: Pmu, terms: str) -> tuple[int, int, int]:
     """Return perf_event's config, config1 and config2 for the terms of an event.
 
-    Parameters
-    ----------
-    pmu : Pmu
-        The unit that counts.
-    terms : str
-        As between perf's slashes: names of the unit's events, `term=number` with the unit's terms or
-        `config=number`, `rNNN`, and `name=NAME`, which says what people call it; joined by commas.
-
-    Raises
-    ------
-    SpecError
-        A term that the unit does not have, a number too large for its bits, or an event that needs a number.
+    `terms`: As between perf's slashes: names of the unit's events, `term=number` with the unit's terms or
+    `config=number`, `rNNN`, and `name=NAME`, which says what people call it; joined by commas.
 
     Notes
     -----
@@ -237,15 +221,7 @@ def _scatter(pmu: Pmu, term: str, number: int) -> tuple[str, int]:
 
 
 def tracepoint_id(system: str, event: str, root: Path = Path("/")) -> int:
-    """Return the number of a tracepoint, perf_event's config for it.
-
-    Raises
-    ------
-    SpecError
-        The kernel has no such tracepoint.
-    HostError
-        tracefs is not mounted, or may not be read.
-    """
+    """Return the number of a tracepoint, perf_event's config for it."""
     try:
         return int((_tracing(root) / "events" / system / event / "id").read_text())
     except PermissionError:
@@ -255,13 +231,7 @@ def tracepoint_id(system: str, event: str, root: Path = Path("/")) -> int:
 
 
 def tracepoints(root: Path = Path("/")) -> tuple[str, ...]:
-    """Return the names of all tracepoints, `system:event`, sorted. There are thousands.
-
-    Raises
-    ------
-    HostError
-        tracefs is not mounted, or may not be read.
-    """
+    """Return the names of all tracepoints, `system:event`, sorted. There are thousands."""
     try:
         return tuple(sorted((_tracing(root) / "available_events").read_text().split()))
     except PermissionError:

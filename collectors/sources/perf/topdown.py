@@ -38,17 +38,7 @@ _METRICS = frozenset(umask << 8 for umask in range(0x80, 0x88))
 def leader(event: Event, root: Path = Path("/")) -> Event | None:
     """Return the event that must lead the group of another one, or None where any may.
 
-    Parameters
-    ----------
-    event : Event
-        An event of perf_event.
-    root : Path, default Path("/")
-        Where sysfs is looked for.
-
-    Returns
-    -------
-    Event or None
-        `slots` of the same PMU, counted in the same mode: they share a counter.
+    Result: `slots` of the same PMU, counted in the same mode: they share a counter.
     """
     if event.config not in _METRICS or event.config1 or event.config2:
         return None

@@ -42,13 +42,7 @@ def add_jobs(parser: argparse.ArgumentParser) -> None:
 
 @contextmanager
 def sharing(arguments: argparse.Namespace) -> Iterator[None]:
-    """Share the analyses among as many processes as `--jobs` asks for.
-
-    Raises
-    ------
-    SpecError
-        The number is not positive.
-    """
+    """Share the analyses among as many processes as `--jobs` asks for."""
     if arguments.jobs is None:
         yield
         return
@@ -59,13 +53,7 @@ def sharing(arguments: argparse.Namespace) -> Iterator[None]:
 
 
 def format_options(texts: Iterable[str]) -> dict[str, str]:
-    """Return the options of an import format, each given as `KEY=VALUE`.
-
-    Raises
-    ------
-    SpecError
-        One is given otherwise.
-    """
+    """Return the options of an import format, each given as `KEY=VALUE`."""
     found = {}
     for text in texts:
         key, equals, value = text.partition("=")

@@ -34,24 +34,9 @@ def show_judgement(
 ) -> int:
     """Print what a campaign showed; return the exit code.
 
-    Parameters
-    ----------
-    campaign : CampaignSpec
-        The spec that was run.
-    judgement : Judgement
-        Its verdicts.
-    report : Path, optional
-        The report that was written.
-    as_json : bool
-        Print the verdicts as JSON in place of tables.
-    fail_on : VerdictName, optional
-        The mildest verdict that counts as failure; by default that of the spec.
-
-    Returns
-    -------
-    int
-        1 when runs failed or are missing, which outranks 4; 4 when a configuration has that verdict or a more serious
-        one; else 0.
+    `fail_on`: The mildest verdict that counts as failure; by default that of the spec.
+    Result: 1 when runs failed or are missing, which outranks 4; 4 when a configuration has that verdict or a more
+    serious one; else 0.
     """
     if as_json:
         print(json.dumps(to_json(judgement.content), indent=2, ensure_ascii=False))

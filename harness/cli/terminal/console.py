@@ -13,15 +13,7 @@ from unperturbed.harness.cli.streams import drawing
 
 
 def terminal(*, stderr: bool = False, **options: Any) -> Console:
-    """Return a console on a standard stream.
-
-    Parameters
-    ----------
-    stderr : bool, default False
-        Draw on standard error.
-    **options : object
-        As for `rich.console.Console`.
-    """
+    """Return a console on a standard stream."""
     stream = drawing(sys.stderr if stderr else sys.stdout)
     console = Console(file=stream, highlight=False, emoji=False, **options)
     console.push_render_hook(_AllVisible())

@@ -29,24 +29,7 @@ _RUNS_FAILED, _NEGATIVE = 1, 4
 def run_and_show_nodes(
     campaign: CampaignSpec, folder: Path, arguments: argparse.Namespace, progress: TerminalProgress
 ) -> int:
-    """Run what is left of a campaign on nodes, or cancel its jobs; print its verdicts.
-
-    Parameters
-    ----------
-    campaign : CampaignSpec
-        With `nodes`.
-    folder : Path
-        The campaign's folder.
-    arguments : Namespace
-        Those of `unperturbed run`.
-    progress : TerminalProgress
-        Receives every step.
-
-    Returns
-    -------
-    int
-        The exit code.
-    """
+    """Run what is left of a campaign on nodes, or cancel its jobs; print its verdicts."""
     if arguments.cancel:
         ended = cancel(campaign, folder)
         print(f"{counted(ended, 'job')} cancelled; finished runs are kept, and `unperturbed run` resumes: {folder}")
@@ -84,24 +67,9 @@ def show_nodes(
 ) -> int:
     """Print the verdicts over nodes; return the exit code.
 
-    Parameters
-    ----------
-    campaign : CampaignSpec
-        The spec that was run.
-    judgement : NodesJudgement
-        Its verdicts.
-    report : Path, optional
-        The report that was written.
-    as_json : bool
-        Print the verdicts as JSON in place of tables.
-    fail_on : VerdictName, optional
-        The mildest verdict that counts as failure; by default that of the spec.
-
-    Returns
-    -------
-    int
-        1 when runs of judged nodes failed or are missing, which outranks 4; 4 when a configuration has that verdict or
-        a more serious one; else 0.
+    `fail_on`: The mildest verdict that counts as failure; by default that of the spec.
+    Result: 1 when runs of judged nodes failed or are missing, which outranks 4; 4 when a configuration has that verdict
+    or a more serious one; else 0.
     """
     verdicts = judgement.verdicts
     if as_json:

@@ -27,14 +27,7 @@ _COMMANDS = ("build", "prepare", "run")
 def show_plan(campaign: CampaignSpec, folder: Path, *, as_json: bool) -> int:
     """Print the plan of a campaign; return 0, or what the campaign would be refused with.
 
-    Parameters
-    ----------
-    campaign : CampaignSpec
-        The spec.
-    folder : Path
-        The campaign's folder, which need not be there. What an earlier session left there is counted.
-    as_json : bool
-        Print one JSON object.
+    `folder`: The campaign's folder, which need not be there. What an earlier session left there is counted.
     """
     if (folder / "campaign.sqlite").is_file():
         with Manifest(folder / "campaign.sqlite", read_only=True) as manifest:

@@ -40,11 +40,6 @@ class TerminalProgress:
     On a terminal the line of a run is written over the one before; elsewhere every tenth run has a line. As JSON, each
     event is an object in a line of its own: `event`, `time` (seconds since 1970), and what
     docs/reference/command_line.md lists.
-
-    Parameters
-    ----------
-    show : {"lines", "all", "none", "json"}, default "lines"
-        What is shown.
     """
 
     def __init__(self, show: Show = "lines") -> None:

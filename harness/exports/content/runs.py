@@ -122,11 +122,8 @@ class ExportedRuns:
     def to_frame(self) -> pl.DataFrame:
         """Return all intervals as one tidy frame, with the same columns and types whichever runs were selected.
 
-        Returns
-        -------
-        polars.DataFrame
-            As `up.load(folder).frame()`: `run`, `configuration`, `pass`, `repetition`, `interval`, its bounds, then one
-            column a metric of the campaign, null where a run has it not.
+        Result: As `up.load(folder).frame()`: `run`, `configuration`, `pass`, `repetition`, `interval`, its bounds, then
+        one column a metric of the campaign, null where a run has it not.
         """
         import polars as pl  # noqa: PLC0415  slow to load
 
@@ -145,20 +142,7 @@ def title_of(metric: Metric) -> str:
 
 
 def single_run(trace: Trace, name: str) -> ExportedRuns:
-    """Return one trace as runs to export.
-
-    Parameters
-    ----------
-    trace : Trace
-        Of a run, or of several merged.
-    name : str
-        What it is called where it belongs to no campaign.
-
-    Returns
-    -------
-    ExportedRuns
-        One run.
-    """
+    """Return one trace as runs to export."""
     facts = trace.attributes
     merged = "merged" in facts
     run = ExportedRun(
@@ -176,22 +160,7 @@ def single_run(trace: Trace, name: str) -> ExportedRuns:
 def read_runs(folder: Path, *, configurations: Sequence[str] = (), ids: Sequence[str] = ()) -> ExportedRuns:
     """Read the finished runs of a campaign.
 
-    Parameters
-    ----------
-    folder : Path
-        Of the campaign.
-    configurations, ids : sequence of str, default ()
-        Only runs of these configurations, and with these ids; all where none is given.
-
-    Returns
-    -------
-    ExportedRuns
-        In the order of the plan. Its columns are those of the whole campaign.
-
-    Raises
-    ------
-    SpecError
-        There is no campaign, no finished run, or none with such a configuration or id.
+    `configurations`, `ids`: Only runs of these configurations, and with these ids; all where none is given.
     """
     spec = recorded_campaign(folder)
     with Manifest(folder / "campaign.sqlite", read_only=True) as manifest:

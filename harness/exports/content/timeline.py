@@ -29,20 +29,7 @@ PHASES = "phases"
 def add_phases(runs: ExportedRuns) -> tuple[ExportedRuns, tuple[str, ...]]:
     """Add the phases of each run as slices, all in the words of the first run.
 
-    Parameters
-    ----------
-    runs : ExportedRuns
-        The runs.
-
-    Returns
-    -------
-    tuple of ExportedRuns and tuple of str
-        The runs with slices, and a sentence for each run that has none.
-
-    Raises
-    ------
-    SpecError
-        The first run has no phases to find.
+    Result: The runs with slices, and a sentence for each run that has none.
     """
     first, notes = runs.runs[0], []
     try:
@@ -77,22 +64,8 @@ def _slices(spans: Sequence[Span], uses: Sequence[WordUse]) -> list[Slice]:
 def align_runs(runs: ExportedRuns, spec: CampaignSpec) -> tuple[ExportedRuns, tuple[str, ...]]:
     """Bring all runs to the time axis of one: the first of the anchor's configuration, or the first.
 
-    Parameters
-    ----------
-    runs : ExportedRuns
-        The runs.
-    spec : CampaignSpec
-        Of the campaign: which metrics its runs are aligned on, and through which anchor.
-
-    Returns
-    -------
-    tuple of ExportedRuns and tuple of str
-        The runs, their counts unchanged, and a sentence for each alignment that is not to be trusted.
-
-    Raises
-    ------
-    DataError
-        A run cannot be aligned with that one.
+    `spec`: Of the campaign: which metrics its runs are aligned on, and through which anchor.
+    Result: The runs, their counts unchanged, and a sentence for each alignment that is not to be trusted.
     """
     notes, found = [], []
     reference = next((run for run in runs if run.configuration == ANCHOR), runs.runs[0])
@@ -126,17 +99,8 @@ def place_on_axis(path: WarpPath, reference: Trace) -> tuple[NDArray[np.int64], 
 
     An interval of the reference that shows the work of several of the other run is divided evenly among them.
 
-    Parameters
-    ----------
-    path : WarpPath
-        Its `x_index` counts the reference's intervals, its `y_index` the other run's.
-    reference : Trace
-        The reference.
-
-    Returns
-    -------
-    tuple of array of int64
-        Begins and ends. They leave no gap that the reference does not have.
+    `path`: Its `x_index` counts the reference's intervals, its `y_index` the other run's.
+    Result: Begins and ends. They leave no gap that the reference does not have.
     """
     x, y = path.x_index, path.y_index
     many = np.bincount(x)[x]

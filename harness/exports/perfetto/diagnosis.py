@@ -23,15 +23,7 @@ _NS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 
 
 def write_diagnosis(diagnosis: Diagnosis, path: Path) -> None:
-    """Write a diagnosis and the logs that it compared.
-
-    Parameters
-    ----------
-    diagnosis : Diagnosis
-        What to write.
-    path : Path
-        The file.
-    """
+    """Write a diagnosis and the logs that it compared."""
     with path.open("wb") as file:
         file.writelines(_packets(diagnosis))
 

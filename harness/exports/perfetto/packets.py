@@ -114,15 +114,8 @@ def _named_events(kind: int, uuid: int, name: int, times_ns: NDArray[np.int64]) 
 def encode_varints(values: ArrayLike) -> Bytes:
     """Return whole numbers as varints of one width: the least that holds them all.
 
-    Parameters
-    ----------
-    values : array_like of int64, shape (n,)
-        Negative ones take ten bytes, as in protobuf.
-
-    Returns
-    -------
-    array of uint8, shape (n, width)
-        A row a number.
+    `values`: array_like of int64, shape (n,). Negative ones take ten bytes, as in protobuf.
+    Result: array of uint8, shape (n, width). A row a number.
     """
     columns = _Varints(np.asarray(values, np.int64))
     found = np.empty((len(columns.bits), columns.width), np.uint8)

@@ -64,10 +64,7 @@ class PapiVerdict:
 def ask(library: str = "") -> PapiVerdict:
     """Load libpapi in a process of its own and return what it reports.
 
-    Parameters
-    ----------
-    library : str, default ""
-        Its path or its name for the dynamic linker; by default the newest of the system's.
+    `library`: Its path or its name for the dynamic linker; by default the newest of the system's.
     """
     command = [sys.executable, "-I", _ask_papi.__file__, *filter(None, [library])]
     try:
@@ -135,16 +132,8 @@ def libpapi(host: Host) -> Finding:
 def papi(root: Path, verdict: PapiVerdict | None, *, bundled: bool = False, chosen: str = "") -> Finding:
     """Return the finding from libpapi's presence and its own report.
 
-    Parameters
-    ----------
-    root : Path
-        Folder below which /proc and /sys are.
-    verdict : PapiVerdict or None
-        What libpapi reports; None when it cannot be asked, as on a recorded tree.
-    bundled : bool, default False
-        Whether it is the one in python-papi's wheel, used where the system has none.
-    chosen : str, default ""
-        The library that the user chose by UNPERTURBED_PAPI.
+    `verdict`: What libpapi reports; None when it cannot be asked, as on a recorded tree.
+    `bundled`: Whether it is the one in python-papi's wheel, used where the system has none.
     """
     version = papi_version(root)
     if version is None and not bundled and not chosen:

@@ -118,13 +118,7 @@ class Slurm(Engine):
         return frozenset(part for part, (_, state) in self._last.items() if state in _TAKEN)
 
     def cancel(self, parts: Sequence[NodePart]) -> int:
-        """Cancel the jobs that wait or run.
-
-        Raises
-        ------
-        HostError
-            The controller does not answer.
-        """
+        """Cancel the jobs that wait or run."""
         jobs = self.jobs(parts)
         if jobs is None:
             raise HostError("Slurm's controller does not answer, so no job is cancelled; repeat the command later")

@@ -54,15 +54,8 @@ def default_align_on(campaign: CampaignSpec) -> tuple[str, ...]:
 
     One metric only: the outer correlation of what runs were aligned on is flattered.
 
-    Parameters
-    ----------
-    campaign : CampaignSpec
-        The spec.
-
-    Returns
-    -------
-    tuple of str
-        IPC if it is derived from what the baseline measures, else the first of the metrics, instructions before all.
+    Result: IPC if it is derived from what the baseline measures, else the first of the metrics, instructions before
+    all.
     """
     measure = campaign.measure
     if "IPC" in measure.derived and not set(measure.derived["IPC"].names) & set(measure.software):

@@ -21,23 +21,7 @@ _SMALLEST_LINE = 32
 
 
 def parse_cache(value: object) -> Cache:
-    """Read a cache, such as `32 KiB 8-way 64 B`.
-
-    Parameters
-    ----------
-    value : object
-        What the spec has.
-
-    Returns
-    -------
-    Cache
-        Its size, ways and line.
-
-    Raises
-    ------
-    ValueError
-        Another form, or a cache that cannot be simulated.
-    """
+    """Read a cache, such as `32 KiB 8-way 64 B`."""
     parts = re.fullmatch(r"(.+?) ([0-9]{1,4})-way (.+)", value) if isinstance(value, str) else None
     if parts is None:
         raise ValueError(f"`{shorten(value)}` is no cache; {_CACHE_FORMS}")
@@ -45,23 +29,7 @@ def parse_cache(value: object) -> Cache:
 
 
 def check_cache(cache: Cache) -> Cache:
-    """Return the cache if the simulator can simulate it.
-
-    Parameters
-    ----------
-    cache : Cache
-        Any.
-
-    Returns
-    -------
-    Cache
-        The same.
-
-    Raises
-    ------
-    ValueError
-        It cannot be simulated; the message says what would do.
-    """
+    """Return the cache if the simulator can simulate it."""
     line = format_size(cache.line)
     if cache.line < _SMALLEST_LINE or cache.line & (cache.line - 1):
         raise ValueError(f"a cache line of {line} cannot be simulated: a power of two from {_SMALLEST_LINE} B on can")

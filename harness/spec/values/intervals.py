@@ -91,23 +91,7 @@ class WorkInterval(Interval):
 
 
 def parse_interval(value: object) -> Duration | WorkInterval:
-    """Read an interval that is written as text.
-
-    Parameters
-    ----------
-    value : object
-        What the spec has, such as `20 ms` or `2 M instructions`.
-
-    Returns
-    -------
-    Duration or WorkInterval
-        A time span, or counts of an event.
-
-    Raises
-    ------
-    ValueError
-        Neither; or fewer counts than an interval can have. The message says what to write.
-    """
+    """Read an interval that is written as text."""
     parts = _COUNT.fullmatch(value) if isinstance(value, str) else None
     unit = parts[3] if parts else ""
     if parts is None or not (unit in COUNTED_BY or "_" in unit or "::" in unit or (parts[2] and unit)):

@@ -69,25 +69,7 @@ def find_placeholders(text: str) -> tuple[str, ...]:
 
 
 def substitute(text: str, known: Mapping[str, str]) -> str:
-    """Put values in the place of placeholders.
-
-    Parameters
-    ----------
-    text : str
-        As the spec has it.
-    known : mapping of str to str
-        What each placeholder stands for here.
-
-    Returns
-    -------
-    str
-        The text with its values.
-
-    Raises
-    ------
-    SpecError
-        A placeholder has no value here.
-    """
+    """Put values in the place of placeholders."""
 
     def value(match: re.Match[str]) -> str:
         if match["literal"]:

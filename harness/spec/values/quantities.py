@@ -64,23 +64,7 @@ class Duration:
 
 
 def parse_duration(value: object) -> Duration:
-    """Read a duration, such as `10 ms`.
-
-    Parameters
-    ----------
-    value : object
-        What the spec has.
-
-    Returns
-    -------
-    Duration
-        The time span.
-
-    Raises
-    ------
-    ValueError
-        No number with a unit of time, zero, or more than a year. The message says what to write.
-    """
+    """Read a duration, such as `10 ms`."""
     number, unit = _split(value, "duration", DURATION_UNITS, _DURATION_FORMS)
     ns = int((number * DURATION_UNITS[unit]).to_integral_value())
     if ns < 1:
@@ -91,23 +75,7 @@ def parse_duration(value: object) -> Duration:
 
 
 def parse_size(value: object) -> int:
-    """Read a size, such as `32 KiB`.
-
-    Parameters
-    ----------
-    value : object
-        What the spec has.
-
-    Returns
-    -------
-    int
-        Bytes.
-
-    Raises
-    ------
-    ValueError
-        No number with a unit of memory, or no whole number of bytes.
-    """
+    """Read a size, such as `32 KiB`."""
     number, unit = _split(value, "size", SIZE_UNITS, _SIZE_FORMS)
     size = number * SIZE_UNITS[unit]
     if size < 1 or size != size.to_integral_value():

@@ -44,20 +44,7 @@ class _Failure:
 
 
 def explain(error: yaml.MarkedYAMLError, text: str) -> Diagnostic:
-    """Turn a syntax error of PyYAML into a diagnostic.
-
-    Parameters
-    ----------
-    error : yaml.MarkedYAMLError
-        As it was raised.
-    text : str
-        The document, to inspect what is written at the error's position.
-
-    Returns
-    -------
-    Diagnostic
-        What the author most likely did wrong, and what to write.
-    """
+    """Turn a syntax error of PyYAML into a diagnostic."""
     mark = error.problem_mark or error.context_mark
     assert mark is not None, error
     opened = error.context_mark or mark

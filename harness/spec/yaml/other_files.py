@@ -55,20 +55,7 @@ _NAMES: Mapping[str, str] = {
 
 
 def other_than_yaml(content: bytes, path: Path) -> str:
-    """Return what a file is and what to do with it, where it is known to be no YAML; '' for all others.
-
-    Parameters
-    ----------
-    content : bytes
-        Its beginning.
-    path : Path
-        Its path, for the message.
-
-    Returns
-    -------
-    str
-        One message, or nothing.
-    """
+    """Return what a file is and what to do with it, where it is known to be no YAML; '' for all others."""
     command = path if "/" in str(path) else f"./{path}"  # as a shell would find it
     for beginning, what, advice in _BEGINNINGS:
         if content.startswith(beginning):

@@ -90,25 +90,7 @@ class Document:
 
 
 def decode(content: bytes, name: str) -> str:
-    """Return the text of a file's content.
-
-    Parameters
-    ----------
-    content : bytes
-        What the file holds.
-    name : str
-        The file's name, for messages.
-
-    Returns
-    -------
-    str
-        The text, without a byte order mark.
-
-    Raises
-    ------
-    InvalidSpec
-        It is too large, or not UTF-8.
-    """
+    """Return the text of a file's content."""
     if len(content) > MAX_BYTES:
         what = "the file is larger than 1 MiB: this cannot be a spec; check the file's name"
         raise InvalidSpec(name, [Diagnostic(Position(1, 1), what)])
@@ -122,25 +104,7 @@ def decode(content: bytes, name: str) -> str:
 
 
 def read_yaml(text: str, name: str) -> Document:
-    """Read one YAML document.
-
-    Parameters
-    ----------
-    text : str
-        The document.
-    name : str
-        The file's name, for messages.
-
-    Returns
-    -------
-    Document
-        Its data and positions.
-
-    Raises
-    ------
-    InvalidSpec
-        Nothing in it, control characters, a syntax error, several documents, too deep, too many values.
-    """
+    """Read one YAML document."""
     reader = _Reader(name)
     if odd := _NOT_TEXT.search(text):
         what = f"the character U+{ord(odd[0]):04X} is not allowed in a text: the file is binary or damaged"

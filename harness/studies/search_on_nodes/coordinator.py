@@ -37,25 +37,7 @@ def partition_on_nodes(
 ) -> Partitioned:
     """Search for a partition of a spec's software metrics on nodes, or go on with a search.
 
-    Parameters
-    ----------
-    campaign : CampaignSpec
-        The spec, with `nodes`; its subsets play no part. `baseline_runs` is the total of all nodes.
-    folder : Path
-        The search's folder, on a disk that all nodes share.
-    how : Search
-        Strategy, repetitions and limits.
-    progress : Progress
-        Shows what goes on.
-    announce : callable
-        Called with the predicted effort, once a run has been timed.
-    observer : callable
-        Called with each measurement.
-
-    Raises
-    ------
-    SpecError, HostError, RunError, DataError, MissingExtraError
-        As `partition_campaign` and `run_on_nodes`.
+    `campaign`: The spec, with `nodes`; its subsets play no part. `baseline_runs` is the total of all nodes.
     """
     require("analysis")
     metrics = wanted_metrics(campaign)

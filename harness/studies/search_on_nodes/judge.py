@@ -32,13 +32,6 @@ class _NoNodeLeft(Stop):
 class NodesJudge:
     """Judges each candidate by the runs of one node: a `Judge` of `analysis.partition`.
 
-    Parameters
-    ----------
-    coordination : Coordination
-        The parts.
-    folder : Path
-        The search's folder.
-
     Attributes
     ----------
     counted : dict of str to bool
@@ -83,13 +76,7 @@ class NodesJudge:
         return sum(self._runs[number].reference_batch.values())
 
     def begin(self) -> tuple[float, int]:
-        """Request the first baselines of every node; return the mean time of a run, and the number of passes.
-
-        Raises
-        ------
-        RunError
-            No node could begin.
-        """
+        """Request the first baselines of every node; return the mean time of a run, and the number of passes."""
         for number in self.live:
             self._runs[number].request(self._runs[number].reference_batch)
         self._coordination.watch(lambda: not self.live or any(self._runs[number].pilots for number in self.live))
@@ -99,13 +86,7 @@ class NodesJudge:
         raise self._none_left()
 
     def make_references(self) -> None:
-        """Wait for the first baselines of every node.
-
-        Raises
-        ------
-        RunError
-            A run of a baseline failed for good, or no node is left.
-        """
+        """Wait for the first baselines of every node."""
         try:
             for number in self.live:
                 try:

@@ -19,24 +19,7 @@ from unperturbed.harness.spec.campaign_spec import CampaignSpec
 def nodes_content(campaign: CampaignSpec, plan: Plan, parts: Sequence[NodePart]) -> ReportContent:
     """Gather what a plan's page shows beside the plan.
 
-    Parameters
-    ----------
-    campaign : CampaignSpec
-        The spec that was partitioned.
-    plan : Plan
-        What was found.
-    parts : sequence of NodePart
-        The parts of the search; one without finished runs is left out.
-
-    Returns
-    -------
-    ReportContent
-        Host, settings and example traces are those of the first node; runs are named as `PART/RUN`.
-
-    Raises
-    ------
-    RunError
-        No part has a finished run.
+    Result: Host, settings and example traces are those of the first node; runs are named as `PART/RUN`.
     """
     found: list[ReportContent] = []
     places: list[str] = []

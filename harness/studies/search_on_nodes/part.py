@@ -26,15 +26,6 @@ def make_part(campaign: CampaignSpec, part: NodePart, progress: Progress) -> Non
 
     It ends when the search is over, and when no request came for as long as `patience`: whoever coordinated was killed
     then. Where parts are executed one after another, it ends as soon as nothing is left to be made.
-
-    Parameters
-    ----------
-    campaign : CampaignSpec
-        The spec, with `nodes`.
-    part : NodePart
-        The part.
-    progress : Progress
-        Receives every step.
     """
     share = SEARCHES.share(campaign, part.number)
     with prepare_campaign(share, part.folder, progress, purpose=SEARCH, judged=True) as (prepared, samplings, manifest):

@@ -23,14 +23,7 @@ class PartLostError(Exception):
 class NodeRuns:
     """The runs of one part.
 
-    Parameters
-    ----------
-    coordination : Coordination
-        Watches the parts.
-    part : NodePart
-        The part.
-    session : str
-        Identity of this search's process: what failed in an earlier one is tried again.
+    `session`: Identity of this search's process: what failed in an earlier one is tried again.
 
     Attributes
     ----------
@@ -67,15 +60,7 @@ class NodeRuns:
         return passes * sum(runs for name, runs in left.items() if name not in (BASELINE, ANCHOR))
 
     def request(self, more: Mapping[str, int], configurations: Mapping[str, Any] | None = None) -> None:
-        """Request so many runs a pass beyond those that were handed out, unless they are requested already.
-
-        Parameters
-        ----------
-        more : mapping of str to int
-            By configuration.
-        configurations : mapping of str to mapping, optional
-            What the node must know of candidates among these.
-        """
+        """Request so many runs a pass beyond those that were handed out, unless they are requested already."""
         totals = self._requests.totals
         short = {name: self._given.get(name, 0) + runs - totals[name] for name, runs in more.items()}
         if batch := {name: runs for name, runs in short.items() if runs > 0}:
@@ -87,15 +72,7 @@ class NodeRuns:
             self._requests.write(self.part)
 
     def further(self, name: str, count: int, configurations: Mapping[str, Any] | None = None) -> dict[str, list[Trace]]:
-        """Return traces of the next runs of a configuration, by pass, once they are made.
-
-        Raises
-        ------
-        RunFailed
-            One of them failed for good.
-        PartLostError
-            The part was given up before.
-        """
+        """Return traces of the next runs of a configuration, by pass, once they are made."""
         self.request({name: count}, configurations)
         first = self._given.get(name, 0)
         states = self._settled(name, first, count)

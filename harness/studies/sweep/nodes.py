@@ -22,25 +22,7 @@ from unperturbed.harness.studies.sweep.table import SweepTable, join_recorded
 def run_sweep_on_nodes(campaign: CampaignSpec, folder: Path, progress: Progress) -> SweepTable:
     """Run a sweep on nodes, or what is left of it, and write its table.
 
-    Parameters
-    ----------
-    campaign : CampaignSpec
-        The spec, with `parameters` and `nodes`.
-    folder : Path
-        The campaign's folder, on a disk that all nodes share.
-    progress : Progress
-        Receives every step.
-
-    Returns
-    -------
-    SweepTable
-        What was written: the complete rows of all nodes, and what is missing, with the reason.
-
-    Raises
-    ------
-    SpecError, HostError, RunError
-        As `run_on_nodes`; RunError too where no row is complete and a part was given up. However it ends, the table of
-        what is complete is written.
+    Result: What was written: the complete rows of all nodes, and what is missing, with the reason.
     """
     with coordinated(campaign, folder, progress, SWEEPS) as coordination:
         try:

@@ -83,13 +83,7 @@ def _native_steps(runs: int) -> Iterator[Step]:
 
 
 def check_sweep_budget(campaign: CampaignSpec, passes: Passes) -> int:
-    """Return the number of runs of a sweep.
-
-    Raises
-    ------
-    SpecError
-        There are more than `max_runs`, or than a campaign can hold.
-    """
+    """Return the number of runs of a sweep."""
     design = campaign.campaign
     each = len(steps(campaign, passes))
     runs = count_points(campaign) * design.repetitions * each
@@ -113,24 +107,10 @@ def plan_sweep(
 ) -> tuple[PlannedRun, ...]:
     """Lay out the runs of a sweep, in the order in which they are made.
 
-    Parameters
-    ----------
-    steps : sequence of Step
-        What is run at each point.
-    points : collection of int
-        Numbers of the points; on several nodes, of those that this node measures.
-    repetitions : int
-        How often each is measured.
-    seed : int
-        Seed of the order and of the environment's sizes.
-    before : sequence of PlannedRun
-        Runs that were planned earlier. Only the runs beyond them are planned, behind them.
-
-    Returns
-    -------
-    tuple of PlannedRun
-        Ids ascend in the order of the plan. A block is a repetition of all points; all runs of a point in it have the
-        same size of the environment.
+    `points`: Numbers of the points; on several nodes, of those that this node measures.
+    `before`: Runs that were planned earlier. Only the runs beyond them are planned, behind them.
+    Result: Ids ascend in the order of the plan. A block is a repetition of all points; all runs of a point in it have
+    the same size of the environment.
     """
     chance = random.Random(f"sweep/{seed}/{len(before)}")
     planned = {(run.point, run.repetition, run.pass_name) for run in before}

@@ -78,22 +78,8 @@ def read_recorded(
 ) -> Recorded:
     """Read what a manifest holds of a sweep.
 
-    Parameters
-    ----------
-    campaign : CampaignSpec
-        The spec.
-    manifest : Manifest
-        What is known of the runs.
-    steps : collection of str
-        Names of what is run for each row; empty where no run was planned.
-    points : sequence of mapping
-        The points of the sweep, in the order of their numbers.
-    own : collection of int
-        Numbers of the points that are measured there.
-    node : str, default ""
-        The node that measured them.
-    lost : str, default ""
-        Why runs are missing that did not fail.
+    `steps`: Names of what is run for each row; empty where no run was planned.
+    `points`: The points of the sweep, in the order of their numbers.
     """
     runs: dict[tuple[int, int], dict[str, RunState]] = defaultdict(dict)
     for state in manifest.runs():

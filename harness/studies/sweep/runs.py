@@ -78,32 +78,7 @@ class _Sweep:
 
 
 def run_sweep(campaign: CampaignSpec, folder: Path, progress: Progress, *, part: int = 1) -> SweepTable:
-    """Run a sweep, or what is left of it, and write its table.
-
-    Parameters
-    ----------
-    campaign : CampaignSpec
-        The validated spec, with parameters.
-    folder : Path
-        The campaign's folder, made if need be.
-    progress : Progress
-        Receives every step.
-    part : int, default 1
-        Which node's share of the points is measured, if the spec has `nodes`.
-
-    Returns
-    -------
-    SweepTable
-        What was written: the rows that are complete, and what is missing.
-
-    Raises
-    ------
-    SpecError, HostError
-        As `run_campaign`; or this host counts otherwise than when the sweep was started.
-    RunError
-        The build failed, the program failed at every point that was tried, or `max_hours` is over. A single run that
-        fails is recorded, and does not end the sweep. However it ends, the table of what is complete is written.
-    """
+    """Run a sweep, or what is left of it, and write its table."""
     with lock_campaign(campaign, folder, SWEEP) as manifest:
         sweep, passes = _prepare(campaign, folder, manifest, progress, part)
         seed = campaign.campaign.seed if campaign.nodes is None else own_seed(campaign, part)
@@ -263,13 +238,7 @@ class _SweepQueue(RunQueue):
         return run.point in self._failed
 
     def make_run(self, run: PlannedRun) -> None:
-        """Make one run.
-
-        Raises
-        ------
-        RunError
-            The program has failed at each of the first points.
-        """
+        """Make one run."""
         super().make_run(run)
         point = run.point
         if point in self._expected:

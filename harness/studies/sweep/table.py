@@ -101,23 +101,7 @@ def describe_values(series: pl.Series) -> str:
 
 
 def read_table(folder: Path) -> SweepTable:
-    """Read the table of a recorded sweep.
-
-    Parameters
-    ----------
-    folder : Path
-        The campaign's folder.
-
-    Returns
-    -------
-    SweepTable
-        Its facts name the rows that are missing.
-
-    Raises
-    ------
-    DataError
-        There is no table.
-    """
+    """Read the table of a recorded sweep."""
     frame, columns = read_sweep(folder)
     facts = read_sweep_facts(folder)
     return SweepTable(frame, tuple(columns.values()), (), tuple(facts["notes"]), facts)
@@ -133,25 +117,7 @@ def write_table(
 ) -> SweepTable:
     """Build the table of all rows whose runs are done, and write it into the campaign's folder.
 
-    Parameters
-    ----------
-    campaign : CampaignSpec
-        The spec.
-    folder : Path
-        The campaign's folder.
-    manifest : Manifest
-        What is known of its runs.
-    steps : collection of str
-        Names of what is run for each row.
-    points : sequence of mapping
-        The points of the sweep, in the order of their numbers.
-    own : collection of int
-        Numbers of the points that are measured there.
-
-    Returns
-    -------
-    SweepTable
-        What was written, and what is missing.
+    `points`: The points of the sweep, in the order of their numbers.
     """
     recorded = read_recorded(campaign, manifest, steps, points, own)
     return join_recorded(campaign, folder, manifest, [recorded], points)
@@ -169,27 +135,8 @@ def join_recorded(
 ) -> SweepTable:
     """Build one table of what manifests hold, and write it into the campaign's folder.
 
-    Parameters
-    ----------
-    campaign : CampaignSpec
-        The spec.
-    folder : Path
-        The campaign's folder.
-    manifest : Manifest
-        That of the whole.
-    recorded : sequence of Recorded
-        Of one host, or of each node: the table then has a column `node`.
-    points : sequence of mapping
-        The points of the sweep, in the order of their numbers.
-    notes : sequence of str
-        What limits the use of the numbers besides.
-    **facts : object
-        Further facts of `table.json`.
-
-    Returns
-    -------
-    SweepTable
-        What was written, and what is missing.
+    `points`: The points of the sweep, in the order of their numbers.
+    `**facts`: Further facts of `table.json`.
     """
     every = sorted(((row, at) for at, one in enumerate(recorded) for row in one.rows))
     metrics = {name: metric for one in recorded for name, metric in one.metrics.items()}

@@ -43,10 +43,7 @@ def install(folder: str) -> Callable[[], None]:
 
     Processes that the program starts are not counted: they run without the hook.
 
-    Returns
-    -------
-    callable
-        To be called when everything else is set up: it waits for the main script.
+    Result: To be called when everything else is set up: it waits for the main script.
     """
     own = os.environ["PYTHONPATH"].partition(os.pathsep)[2]
     if own:

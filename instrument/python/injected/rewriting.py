@@ -33,19 +33,8 @@ def functions_of(tree: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
 def insert_hits(tree: Any, plain: CodeType, hits_of: Callable[[tuple[str, ...]], Sequence[str]]) -> int:
     """Put hits into the functions of a module.
 
-    Parameters
-    ----------
-    tree : Module
-        The module's syntax tree, which is changed.
-    plain : CodeType
-        The module's code without hits.
-    hits_of : callable
-        Names of the objects that count, for a function's dotted name in the module.
-
-    Returns
-    -------
-    int
-        How many functions got one.
+    `tree`: The module's syntax tree, which is changed.
+    `hits_of`: Names of the objects that count, for a function's dotted name in the module.
 
     Notes
     -----

@@ -17,17 +17,7 @@ from unperturbed.analysis.causal.table.variables import Data
 
 
 class CombinedTest(IndependenceTest):
-    """Tests X ⊥ Z | S by two tests with doubled p-values, which keeps the joint error rate at alpha (Bonferroni).
-
-    Parameters
-    ----------
-    regression : RegressionTest
-        Runs first.
-    kernel : KernelTest
-        Runs if the first finds no dependence.
-    alpha : float, default 0.01
-        Significance level: independence is accepted above it.
-    """
+    """Tests X ⊥ Z | S by two tests with doubled p-values, which keeps the joint error rate at alpha (Bonferroni)."""
 
     name: ClassVar[str] = "auto"
 

@@ -36,18 +36,7 @@ _ENOUGH_GREATER = 3
 class KernelTest(IndependenceTest):
     """Tests X ⊥ Z | S by kernel mutual information and local permutations.
 
-    Parameters
-    ----------
-    data : Data
-        The table.
-    alpha : float
-        Independence is taken to hold where the p-value is above.
-    permutations : int
-        The least p-value is 1 / (permutations + 1).
-    most_rows : int
-        Of a longer table so many rows, drawn by the seed, are used: time and memory grow with their square.
-    seed : int
-        Seed of subsample and permutations.
+    `most_rows`: Of a longer table so many rows, drawn by the seed, are used: time and memory grow with their square.
     """
 
     name: ClassVar[str] = "kernel"

@@ -67,11 +67,6 @@ class Neighbours:
     def unexplained(self, own: Features) -> float:
         """Return the share of a variable's variance that is left between neighbours.
 
-        Parameters
-        ----------
-        own : Features
-            Of the variable; a discrete one is taken as its indicators.
-
         Notes
         -----
         The greater of two. Where rows share a value of the continuous variable: their squares about their mean. And the
@@ -116,12 +111,7 @@ class Neighbours:
 def neighbours_in(by: Features, cells: NDArray[np.int64]) -> Neighbours:
     """Find which rows are neighbours.
 
-    Parameters
-    ----------
-    by : Features
-        Of the continuous variable that others may be functions of.
-    cells : int64, shape (rows,)
-        Only rows of one cell are neighbours.
+    `cells`: int64, shape (rows,). Only rows of one cell are neighbours.
     """
     assert by.ranks is not None
     order = np.lexsort((by.ranks, cells))

@@ -27,27 +27,13 @@ def _dot(x: Any, y: Any) -> float:
 def extend(basis: Any, filled: int, columns: Any, tolerance: float, residual: Any, kept: Any, explained: Any) -> int:
     """Extend an orthonormal basis by columns, and remove what they explain from a residual.
 
-    Parameters
-    ----------
-    basis : float64, shape (room, rows)
-        The first `filled` rows hold the basis; those behind are written.
-    filled : int
-        How many rows of the basis are in use.
-    columns : float64, shape (columns, rows)
-        The columns to be added, one a row.
-    tolerance : float
-        A column of which no larger part of its squared length is new is left out.
-    residual : float64, shape (rows,)
-        Orthogonal to the basis; it is made orthogonal to the new vectors as well.
-    kept : bool, shape (columns,)
-        Filled: which columns were put in.
-    explained : float64, shape (columns,)
-        Filled: how much of the residual's squared length each takes beside those before it.
-
-    Returns
-    -------
-    int
-        How many rows of the basis are filled then.
+    `basis`: float64, shape (room, rows). The first `filled` rows hold the basis; those behind are written.
+    `columns`: float64, shape (columns, rows). The columns to be added, one a row.
+    `tolerance`: A column of which no larger part of its squared length is new is left out.
+    `residual`: float64, shape (rows,). Orthogonal to the basis; it is made orthogonal to the new vectors as well.
+    `kept`: bool, shape (columns,). Filled: which columns were put in.
+    `explained`: float64, shape (columns,). Filled: how much of the residual's squared length each takes beside those
+    before it.
     """
     rows = columns.shape[1]
     new = np.empty(rows)
@@ -128,26 +114,14 @@ def gains(
 ) -> None:
     """Compute how much of a residual's squared length each function explains, with coefficients by each scope.
 
-    Parameters
-    ----------
-    residual : float64, shape (rows,)
-        Orthogonal to the basis.
-    basis : float64, shape (vectors, rows)
-        Orthonormal vectors.
-    functions : float64, shape (functions, rows)
-        Values of the candidate functions.
-    starts : int64, shape (cells + 1,)
-        Where the rows of each cell start.
-    values_of : int64, shape (scopes, cells)
-        Which value of a scope each cell has.
-    sizes : int64, shape (scopes,)
-        How many values each scope has; 0 leaves the scope out.
-    tolerance : float
-        See `extend`.
-    gain : float64, shape (functions, scopes)
-        Filled.
-    rank : int64, shape (functions, scopes)
-        Filled: how many columns are new.
+    `residual`: float64, shape (rows,). Orthogonal to the basis.
+    `basis`: float64, shape (vectors, rows). Orthonormal vectors.
+    `functions`: float64, shape (functions, rows). Values of the candidate functions.
+    `starts`: int64, shape (cells + 1,). Where the rows of each cell start.
+    `values_of`: int64, shape (scopes, cells). Which value of a scope each cell has.
+    `sizes`: int64, shape (scopes,). How many values each scope has; 0 leaves the scope out.
+    `gain`: float64, shape (functions, scopes). Filled.
+    `rank`: int64, shape (functions, scopes). Filled: how many columns are new.
     """
     vectors, cells = len(basis), len(starts) - 1
     by_cell = np.empty((cells, vectors))
@@ -192,26 +166,17 @@ def scan(
 
     What several jumps at one threshold explain together is taken to be the sum of what each explains alone.
 
-    Parameters
-    ----------
-    residual : float64, shape (rows,)
-        Orthogonal to the basis.
-    basis : float64, shape (rows, vectors)
-        Transposed.
-    compared : float64, shape (steps, rows)
-        What is compared with the threshold.
-    falling : int64, shape (steps, rows)
-        Rows in the order of falling `compared`.
-    weights : float64, shape (steps, rows)
-        What the step is multiplied by.
-    threshold_of, jump_of : int64, shape (rows,)
-        Which threshold and which jump each row has; rows with the same jump share a threshold.
-    sizes : int64, shape (2,)
-        How many thresholds and jumps there are.
-    fewest : int
-        Rows that each side of a threshold has at least.
-    best : float64, shape (steps, thresholds, 2)
-        Filled: what is explained, and by which threshold; 0 and NaN where there is none.
+    `residual`: float64, shape (rows,). Orthogonal to the basis.
+    `basis`: float64, shape (rows, vectors). Transposed.
+    `compared`: float64, shape (steps, rows). What is compared with the threshold.
+    `falling`: int64, shape (steps, rows). Rows in the order of falling `compared`.
+    `weights`: float64, shape (steps, rows). What the step is multiplied by.
+    `threshold_of`, `jump_of`: int64, shape (rows,). Which threshold and which jump each row has; rows with the same
+    jump share a threshold.
+    `sizes`: int64, shape (2,). How many thresholds and jumps there are.
+    `fewest`: Rows that each side of a threshold has at least.
+    `best`: float64, shape (steps, thresholds, 2). Filled: what is explained, and by which threshold; 0 and NaN where
+    there is none.
     """
     every = np.zeros(sizes[0], np.int64)
     for row in range(len(threshold_of)):

@@ -79,15 +79,7 @@ def _slopes(
 
 
 def refine_exponents(state: State, *, closest: bool = False) -> State:
-    """Return the state with its exponents at their best fit, to within a hundredth of a bit of description length.
-
-    Parameters
-    ----------
-    state : State
-        Fitted terms.
-    closest : bool
-        Iterate to full precision.
-    """
+    """Return the state with its exponents at their best fit, to within a hundredth of a bit of description length."""
     if not any(term.function.has_exponent for term in state.terms):
         return state
     problem = state.problem

@@ -43,21 +43,7 @@ def scope_of_formula(curve: Curve, cells: Cells) -> Scope:
 
 
 def formula_of(target: str, curve: Curve, cells: Cells, where: Mapping[str, Category], exact: bool) -> str:
-    """Return the curve of one cell.
-
-    Parameters
-    ----------
-    target : str
-        The variable that the curve gives.
-    curve : Curve
-        The curve.
-    cells : Cells
-        The cells of its discrete parents.
-    where : mapping of str to str, bool, int or float
-        The values of the discrete parents.
-    exact : bool
-        Whether errors are below the resolution of the target.
-    """
+    """Return the curve of one cell."""
     codes = {name: cells.coded(name, [value]) for name, value in where.items()}
 
     def value_of(scope: Scope) -> int:

@@ -286,27 +286,10 @@ def make_problem(
 ) -> Problem:
     """Set a regression up.
 
-    Parameters
-    ----------
-    target : float64, shape (rows,)
-        Positive where errors are not even.
-    numbers, codes : mappings
-        Of parents; one that is discrete and has numbers is in both.
-    cells : Cells
-        Of the discrete parents.
-    errors : {"even", "proportional", "factor"}
-        How errors grow with the curve.
-    coding : {"corrected", "paper"}
-        How L(D | H) is computed.
-    level : float64, shape (rows,), optional
-        A positive curve near to the one that is looked for, sorted by cell: of proportional errors, which are weighed
-        by it. Weighed by the target itself, curves come out too low by the square of the errors, as low values weigh
-        most.
-
-    Raises
-    ------
-    ValueError
-        Proportional errors without a curve.
+    `target`: float64, shape (rows,). Positive where errors are not even.
+    `level`: float64, shape (rows,). A positive curve near to the one that is looked for, sorted by cell: of
+    proportional errors, which are weighed by it. Weighed by the target itself, curves come out too low by the square of
+    the errors, as low values weigh most.
     """
     rows = len(target)
     full = cells.ids(cells.full, codes, rows)

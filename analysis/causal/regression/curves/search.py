@@ -239,15 +239,7 @@ class Search:
         return state
 
     def add_best_term(self, state: State, instead_of: Term | None = None) -> State | None:
-        """Return the shortest description with one more term, which may be longer than that without.
-
-        Parameters
-        ----------
-        state : State
-            Fitted terms.
-        instead_of : Term, optional
-            The term that was just taken out; steps are tried where it is one.
-        """
+        """Return the shortest description with one more term, which may be longer than that without."""
         further: list[Function] = []
         if self._problem.errors != "factor":
             further = self._term_products.of(state.terms)

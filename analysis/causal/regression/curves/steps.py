@@ -97,21 +97,10 @@ def best_thresholds(
 ) -> Floats:
     """Return what steps explain at their best thresholds, and these; see `kernels.scan`.
 
-    Parameters
-    ----------
-    state : State
-        Fitted terms.
-    compared, weights : float64, shape (steps, rows)
-        What each step compares with its threshold, and what it is multiplied by.
-    falling : int64, shape (steps, rows)
-        Rows in the order of falling `compared`.
-    thresholds_by, jumps_by : Scope
-        The scopes of thresholds and of jumps.
-
-    Returns
-    -------
-    float64, shape (steps, thresholds, 2)
-        What is explained, and the threshold; NaN where there is none.
+    `compared`, `weights`: float64, shape (steps, rows). What each step compares with its threshold, and what it is
+    multiplied by.
+    `falling`: int64, shape (steps, rows). Rows in the order of falling `compared`.
+    Result: float64, shape (steps, thresholds, 2). What is explained, and the threshold; NaN where there is none.
     """
     problem = state.problem
     sizes = np.array([problem.cells.size(thresholds_by), problem.cells.size(jumps_by)])

@@ -20,24 +20,12 @@ def cut_lengths(
 ) -> None:
     """Compute the length of a probability table and its data for each cut of a parent into two intervals.
 
-    Parameters
-    ----------
-    target : int64, shape (rows,)
-        Codes of the discrete variable.
-    cells : int64, shape (rows,)
-        Cells before the cut, which halves each.
-    order : int64, shape (rows,)
-        Rows by rising `x`.
-    x : float64, shape (rows,)
-        The numbers that are cut.
-    cell_count, categories : int
-        How many cells there are, and categories of the target.
-    price : float
-        Bits of a cell's probabilities.
-    fewest : int
-        Rows on each side.
-    lengths : float64, shape (rows,)
-        Filled: with the cut behind the first, the second, … row of `order`; infinite where it is none.
+    `target`: int64, shape (rows,). Codes of the discrete variable.
+    `cells`: int64, shape (rows,). Cells before the cut, which halves each.
+    `order`: int64, shape (rows,). Rows by rising `x`.
+    `x`: float64, shape (rows,). The numbers that are cut.
+    `lengths`: float64, shape (rows,). Filled: with the cut behind the first, the second, … row of `order`; infinite
+    where it is none.
     """
     rows = len(target)
     counts = np.zeros((2, cell_count, categories), np.int64)

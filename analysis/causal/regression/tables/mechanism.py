@@ -76,14 +76,8 @@ class Table:
 def shortest_table(target: Codes, categories: int, numbers: Mapping[str, Floats], codes: Mapping[str, Codes]) -> Table:
     """Return the table of least description length.
 
-    Parameters
-    ----------
-    target : int64, shape (rows,)
-        Codes of the target.
-    categories : int
-        How many categories the target has.
-    numbers, codes : mappings
-        Parents: continuous ones by numbers, discrete ones by codes, and those that are both in both.
+    `target`: int64, shape (rows,). Codes of the target.
+    `numbers`, `codes`: Parents: continuous ones by numbers, discrete ones by codes, and those that are both in both.
     """
     tried: dict[tuple[str, ...], Table] = {}
 

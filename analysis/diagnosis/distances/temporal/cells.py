@@ -177,26 +177,8 @@ def cells_of(
 ) -> Cells:
     """Return the cells of two traces.
 
-    Parameters
-    ----------
-    reference, trace : tuple of (array, array)
-        Types (int32), numbered alike in both, and timestamps (int64) of the events, from the variant's origin on.
-    weights : list of Fraction
-        w of each type.
-    move_cost : Fraction
-        V, what a tick costs.
-    variant : {"gaps", "paper", "mannila"}
-        What a match costs; see `temporal_distance`.
-
-    Returns
-    -------
-    Cells
-        In the largest unit of cost.
-
-    Raises
-    ------
-    DataError
-        Times and weights so far apart that no whole numbers of 62 bits hold both.
+    `reference`, `trace`: Types (int32), numbered alike in both, and timestamps (int64) of the events, from the
+    variant's origin on.
     """
     (kinds, times), (other_kinds, other_times) = reference, trace
     gaps, other_gaps = np.diff(times, prepend=times[:1]), np.diff(other_times, prepend=other_times[:1])

@@ -106,30 +106,15 @@ def dense(
 ) -> int:
     """Compute the most that all rows save with the first columns, for each number of columns.
 
-    Parameters
-    ----------
-    kinds, other_kinds : int32, shape (rows,), (columns,)
-        Types of events, of rows and columns.
-    values, other_values : int64, shape (rows,), (columns,)
-        A match of row i and column j costs |values[i] − other_values[j]|. What lies in one strip spans less than the
-        type of `h` holds, less twice the largest reach.
-    reach : int64, shape (rows,)
-        What the match of a row saves where it costs nothing.
-    own : int64, shape (rows,) or (0,)
-        What the match of row i with column i + `shift` costs instead; empty where all cells are alike.
-    shift : int
-        Column less row of the matches in `own`.
-    band : int64, shape (2,)
-        The least and the largest column less row that can match.
-    ordered : bool
-        Both values never fall: matches then lie in a window.
-    h : int32 or int64, shape (columns,)
-        Zeros; filled with the differences s(rows, j) − s(rows, j − 1), the last column first.
-
-    Returns
-    -------
-    int
-        Cells that were computed.
+    `kinds`, `other_kinds`: int32, shape (rows,), (columns,). Types of events, of rows and columns.
+    `values`, `other_values`: int64, shape (rows,), (columns,). A match of row i and column j costs |values[i] −
+    other_values[j]|. What lies in one strip spans less than the type of `h` holds, less twice the largest reach.
+    `reach`: int64, shape (rows,). What the match of a row saves where it costs nothing.
+    `own`: int64, shape (rows,) or (0,). What the match of row i with column i + `shift` costs instead; empty where all
+    cells are alike.
+    `band`: int64, shape (2,). The least and the largest column less row that can match.
+    `h`: int32 or int64, shape (columns,). Zeros; filled with the differences s(rows, j) − s(rows, j − 1), the last
+    column first.
     """
     rows, columns = len(kinds), len(other_kinds)
     cell = h.dtype.type
@@ -242,15 +227,7 @@ def sparse(
 ) -> Any:
     """Compute what `dense` does from matching cells alone.
 
-    Parameters
-    ----------
-    kinds, values, reach, other_kinds, other_values, own, shift, band, ordered : array
-        As for `dense`.
-
-    Returns
-    -------
-    int64, shape (columns + 1,)
-        s(rows, j) for j = 0 … columns.
+    Result: int64, shape (columns + 1,). S(rows, j) for j = 0 … columns.
     """
     rows, columns = len(kinds), len(other_kinds)
     columns_of, starts = _columns_by_type(other_kinds, kinds.max() + 1)
@@ -286,17 +263,8 @@ def sparse(
 def useful_matches(kinds: Any, values: Any, reach: Any, other_kinds: Any, other_values: Any) -> Any:
     """Count cells of equal types, and among them those that save something.
 
-    Parameters
-    ----------
-    kinds, values, reach : array
-        As for `dense`.
-    other_kinds, other_values : array
-        As for `dense`, but sorted by type, then by value.
-
-    Returns
-    -------
-    matching, useful : int
-        Cells of equal types, and those that cost less than they save.
+    `other_kinds`, `other_values`: As for `dense`, but sorted by type, then by value.
+    Result `matching`, `useful`: Cells of equal types, and those that cost less than they save.
     """
     matching, useful = 0, 0
     for row in range(len(kinds)):
@@ -320,18 +288,9 @@ def steps(
 ) -> Any:
     """Find a path that saves most, with a byte a cell.
 
-    Parameters
-    ----------
-    kinds, values, reach, other_kinds, other_values, own, shift, band : array
-        As for `dense`.
-    matched : array of int64, shape (rows,)
-        Filled with the column of each row, −1 for those that are deleted. Of paths that save the same it is the one
-        that, seen from the end, matches as soon as it can.
-
-    Returns
-    -------
-    int
-        The savings.
+    `matched`: array of int64, shape (rows,). Filled with the column of each row, −1 for those that are deleted. Of
+    paths that save the same it is the one that, seen from the end, matches as soon as it can.
+    Result: The savings.
     """
     rows, columns = len(kinds), len(other_kinds)
     # Needleman–Wunsch on savings: row_above[j + 1] is the most that rows 0 … i − 1 save with columns 0 … j, before is

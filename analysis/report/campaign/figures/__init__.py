@@ -157,15 +157,7 @@ def report_figures() -> tuple[ReportFigure, ...]:
 def drawn_blocks(view: ReportView) -> Mapping[str, Blocks]:
     """Draw every figure for which the content has something.
 
-    Parameters
-    ----------
-    view : ReportView
-        What the report shows.
-
-    Returns
-    -------
-    mapping of str to Blocks
-        Section to the name of a figure to its block, in the order of the page.
+    Result: Section to the name of a figure to its block, in the order of the page.
     """
     blocks: dict[str, dict[str, FigureBlock]] = {}
     for record in report_figures():

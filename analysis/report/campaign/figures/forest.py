@@ -35,14 +35,7 @@ _ROW_PX = 19
 def forest(found: Sequence[ConfigurationResult], index: Mapping[ChangeKey, int], name: str = "forest") -> Figure | None:
     """Draw every change of one configuration at a time, the one that weighs most on top.
 
-    Parameters
-    ----------
-    found : sequence of ConfigurationResult
-        The results.
-    index : mapping of ChangeKey to int
-        A change to its number on the page, for the click that opens its details.
-    name : str, default "forest"
-        Of the figure, where a page has several.
+    `index`: A change to its number on the page, for the click that opens its details.
     """
     shown = [result for result in found if result.changes]
     if not shown:

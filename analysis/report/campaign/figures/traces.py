@@ -69,17 +69,8 @@ def _points(content: ReportContent) -> int:
 def trace_figures(content: ReportContent, first_choice: str) -> dict[str, Figure]:
     """Draw each configuration's traces: the chosen metric on top, its software metrics beneath, runs overlaid.
 
-    Parameters
-    ----------
-    content : ReportContent
-        What to show.
-    first_choice : str
-        The metric shown first.
-
-    Returns
-    -------
-    dict
-        Configuration to figure. All have the same scale for a metric, so that configurations can be compared by eye.
+    Result: Configuration to figure. All have the same scale for a metric, so that configurations can be compared by
+    eye.
     """
     metrics = selectable_metrics(content)
     described = described_metrics(content)
