@@ -12,8 +12,8 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import sys
-from collections.abc import Iterable, Iterator
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache, partial
 from types import ModuleType
 from typing import TYPE_CHECKING, TypeVar, cast
 
@@ -59,6 +59,12 @@ def offered(group: str, kind: type[T]) -> Iterator[T]:
     """
     for point in sorted(_entry_points(tuple(sys.path)).select(group=group), key=lambda point: point.name):
         yield load(point, kind)
+
+
+def loaders(group: str) -> dict[str, Callable[[], object]]:
+    """Return, by name, what loads each entry point of a group; nothing is imported yet."""
+    points = sorted(_entry_points(tuple(sys.path)).select(group=group), key=lambda point: point.name)
+    return {point.name: partial(load, point, object) for point in points}
 
 
 @cache

@@ -61,9 +61,10 @@ ORDER: Mapping[str, tuple[str, ...]] = {
         "drafts",
         "library",
         "exports",
-        "model",
         "cli",
+        "methods",
     ),
+    "harness/methods": ("causal", "diagnosis", "structure"),
 }
 """Rooms of each folder, from the ground up: a room may use those before it, and none behind it."""
 

@@ -1,8 +1,9 @@
-"""Find the commands: a module each in the rooms below, and those that other distributions add.
+"""Find the commands: a module each in the rooms below, and those that come by entry points.
 
 A command is one module in one of the rooms, with a class `Command`. The module's name is the command's (an underscore
-at its end is left out, so that `import_.py` is `import`), and the first line of the module is its help. Another
-distribution adds one by an entry point of the group `unperturbed.commands`, which names such a class::
+at its end is left out, so that `import_.py` is `import`), and the first line of the module is its help. The methods of
+analysis in `harness.methods`, and other distributions, add theirs by entry points of the group `unperturbed.commands`,
+which name such a class::
 
     [project.entry-points."unperturbed.commands"]
     mine = "my_package.mine:Command"
@@ -93,7 +94,13 @@ def commands_in(package: str, heading: str) -> Iterator[tuple[str, Entry]]:
 
 
 def _offered(own: Mapping[str, Entry]) -> Iterator[tuple[str, Entry]]:
-    """Yield the commands of other distributions; loading one imports its module."""
+    """Yield the commands that come by entry points, without importing any.
+
+    Raises
+    ------
+    HostError
+        A command has the name of another.
+    """
     from importlib.metadata import entry_points
 
     from unperturbed.common import extensions
@@ -107,4 +114,18 @@ def _offered(own: Mapping[str, Entry]) -> Iterator[tuple[str, Entry]]:
             command: Command = extensions.load(point, type)()
             return command
 
-        yield point.name, Entry("commands of other distributions", f"from {owner}", load)
+        if point.module.startswith("unperturbed."):
+            yield point.name, Entry(ROOMS["analyses"], _first_line(point.module), load)
+        else:
+            yield point.name, Entry("commands of other distributions", f"from {owner}", load)
+
+
+def _first_line(module: str) -> str:
+    """Return the first line of a module's docstring."""
+    from importlib.util import find_spec
+
+    spec = find_spec(module)
+    if spec is None or spec.origin is None:
+        raise HostError(f"{module} is not there, and this distribution names it: install it again")
+    with Path(spec.origin).open(encoding="utf-8") as source:
+        return source.readline().strip().strip('"').removesuffix(".")

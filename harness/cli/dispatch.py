@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         signal.signal(signal.SIGTERM, interrupt)
         as_events = getattr(arguments, "progress", "") == "json"
         _show_log(arguments, as_events=as_events)
-        if type(command).__module__.partition(".cli.")[2].startswith(("analyses.", "campaigns.")):
+        if any(room in type(command).__module__ for room in (".analyses.", ".campaigns.", ".methods.")):
             require_memory()
         return command.run(arguments)
     except BaseException as error:  # noqa: BLE001  all but an interrupt is raised again
@@ -137,7 +137,7 @@ def _parse(words: Sequence[str]) -> tuple[Command | None, argparse.Namespace]:
     """Parse the command line; only the chosen command's module is imported. Without a command, print the help."""
     own = own_commands()
     chosen = words[0] if words else ""
-    # Reading the entry points of all distributions takes 10 ms, which commands of this one need not wait for.
+    # Reading the entry points of all distributions takes 10 ms, which most commands need not wait for.
     entries = own if chosen in own else all_commands()
     parser = make_parser(entries)
     if chosen not in entries:

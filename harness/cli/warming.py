@@ -9,7 +9,7 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from unperturbed.collectors.data import Trace
@@ -18,7 +18,6 @@ _SEED = 1
 _RUNS = 8
 _WHOLE_CELLS = (1 << 14) + 64
 """Whole numbers are aligned in cells of 32 bits where two runs of so many intervals are."""
-_LOG = "".join(f"{1000 * at} {'abc'[at % 3]}\n" for at in range(60))
 
 
 def warm_alignment() -> None:
@@ -33,21 +32,12 @@ def warm_alignment() -> None:
     for one, other in (series, whole):
         dtw(one, other)
         pairwise([one, other])
-    runs = [next(_phases(seed)) for seed in range(_RUNS)]
+    runs = [next(recurring_phases(seed)) for seed in range(_RUNS)]
     Baseline(runs[: _RUNS - 3], metrics=("one", "two")).outer(runs[-3:], align_on=("one", "two"))
 
 
-def warm_structure() -> None:
-    """Compile classes of intervals, decompositions and the search for a dictionary."""
-    from unperturbed.analysis.structure import compare_structure, compose, structural_sequence
-
-    one, other = _phases(_SEED)
-    first = compose(structural_sequence(one, seed=_SEED), seed=_SEED)
-    second = compose(structural_sequence(other, seed=_SEED, classes=first.sequence.classes), seed=_SEED)
-    compare_structure(first, second, seed=_SEED)
-
-
-def _phases(seed: int) -> Iterator[Trace]:
+def recurring_phases(seed: int) -> Iterator[Trace]:
+    """Yield two runs of the same phases, the second one shorter."""
     import numpy as np
 
     from unperturbed.collectors.data import Metric, Trace
@@ -62,60 +52,24 @@ def _phases(seed: int) -> Iterator[Trace]:
         yield Trace.from_columns(metrics, columns, begin_ns=ends - 1_000_000, end_ns=ends)
 
 
-def warm_diagnosis() -> None:
-    """Compile the readers of event logs and the distances of event traces."""
-    from unperturbed.analysis.diagnosis import (
-        EventTrace,
-        Variant,
-        abstract,
-        diagnose,
-        learn_blocks,
-        log_formats,
-        read_events,
-        temporal_distance,
-    )
-    from unperturbed.common.scratch import scratch_folder
-
-    for log_format in log_formats().values():
-        log_format.compile()
-    with scratch_folder("warming") as place:
-        path = place / "log"
-        path.write_text(_LOG)
-        trace = read_events(path, format="simple")
-    abstract(trace, learn_blocks([trace]))
-    diagnose([trace, trace, trace], trace)
-    for types, step in ((3, 1), (3, 1 << 30), (50, 1)):  # few and many types, times of 32 bits and of more
-        events, others = (
-            EventTrace.from_pairs([((step + 10) * at + at % 7, f"type{at * stride % types}") for at in range(300)])
-            for stride in (1, 7)
-        )
-        for variant in get_args(Variant):
-            temporal_distance(events, others, variant=variant).script()
+GROUP = "unperturbed.kernels"
+"""The entry points of functions that compile a part's loops."""
 
 
-def warm_model() -> None:
-    """Compile the tests of independence and the regressions' loops."""
-    import numpy as np
-    import polars as pl
+def warmers() -> Mapping[str, Callable[[], None]]:
+    """Return what compiles the loops of each part, by its name."""
+    from unperturbed.common.extensions import loaders
 
-    from unperturbed.analysis.causal import Knowledge, independence_tests, learn
-
-    chance = np.random.default_rng(_SEED)
-    size, kind = chance.integers(1, 100, 80), chance.choice(["one", "two"], 80)
-    misses = size**2 * (1 + 0.1 * chance.normal(size=80)) * np.where(kind == "one", 1, 2)
-    seconds = 1e-6 * misses + 1e-3 * size + 0.01 * chance.normal(size=80)
-    table = pl.DataFrame({"size": size, "kind": kind, "misses": misses, "seconds": seconds})
-    for test in independence_tests():
-        learn(table, Knowledge(), test=test)
+    return {"alignment": warm_alignment, **{name: _loading(load) for name, load in loaders(GROUP).items()}}
 
 
-WARMERS: Mapping[str, Callable[[], None]] = {
-    "alignment": warm_alignment,
-    "structure": warm_structure,
-    "diagnosis": warm_diagnosis,
-    "model": warm_model,
-}
-"""The parts with compiled kernels, and what compiles them."""
+def _loading(load: Callable[[], object]) -> Callable[[], None]:
+    def warm() -> None:
+        compile_kernels = load()
+        assert callable(compile_kernels)
+        compile_kernels()
+
+    return warm
 
 
 def warm_once(part: str, announce: Callable[[str], None] | None = None) -> None:
@@ -133,7 +87,7 @@ def warm_once(part: str, announce: Callable[[str], None] | None = None) -> None:
     if level == logging.INFO:  # one line says it; with -v each kernel has its own
         logger.setLevel(logging.WARNING)
     try:
-        WARMERS[part]()
+        warmers()[part]()
     finally:
         logger.setLevel(level)
     stamp.touch()

@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
 from unperturbed.common.extensions import records_in
 from unperturbed.common.scratch import scratch_folder
@@ -21,12 +21,11 @@ from unperturbed.errors import SpecError
 
 __all__ = ["Format", "Kind", "choose_format", "export", "formats"]
 
-Kind = Literal["trace", "campaign", "table", "model", "diagnosis"]
-"""What can be exported.
+Kind = str
+"""What can be exported; methods of analysis add kinds of their own.
 
 `trace`: a `Trace` of one run, or of several runs joined (`merged` is then among its attributes). `campaign`: runs of a
-recorded campaign (`exports.content.ExportedRuns`), all or selected ones. `table`: a `SweepTable`. `model`: a
-`CausalModel`. `diagnosis`: a `Diagnosis`, with the logs that it compared.
+recorded campaign (`exports.content.ExportedRuns`), all or selected ones. `table`: a `SweepTable`.
 """
 
 GROUP = "unperturbed.exports"
@@ -54,10 +53,6 @@ class Format:
     suffixes: tuple[str, ...]
     writers: Mapping[Kind, Callable[[Any, Path], None]]
     timeline: bool = False
-
-    def __post_init__(self) -> None:
-        if unknown := set(self.writers) - set(get_args(Kind)):
-            raise ValueError(f"format {self.name}: there is nothing of the kind {listing(sorted(unknown))}")
 
 
 def formats(kind: Kind) -> dict[str, Format]:

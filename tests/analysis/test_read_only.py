@@ -8,7 +8,7 @@ import pytest
 
 from unperturbed.analysis import compiling
 from unperturbed.analysis.causal.independence.compiled import compiled_loop
-from unperturbed.harness.cli.warming import WARMERS
+from unperturbed.harness.cli.warming import warmers
 
 WRITTEN = {
     "swap": {"codes"},
@@ -35,7 +35,7 @@ def _fresh():
     compiled_loop.cache_clear()
 
 
-@pytest.mark.parametrize("part", WARMERS)
+@pytest.mark.parametrize("part", warmers())
 @pytest.mark.usefixtures("_fresh")
 def test_kernels_take_read_only_arrays(part, monkeypatch):
     seen, declare = set(), compiling._declare
@@ -58,7 +58,7 @@ def test_kernels_take_read_only_arrays(part, monkeypatch):
         return call
 
     monkeypatch.setattr(compiling, "_declare", spy)
-    WARMERS[part]()
+    warmers()[part]()
     assert len(seen) >= {"alignment": 3, "structure": 6, "diagnosis": 4, "model": 8}[part]
 
 

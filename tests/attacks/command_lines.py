@@ -106,10 +106,10 @@ def _files(folder: Path, chance: random.Random) -> None:
 
 def _options() -> dict[str, list[str]]:
     """Return the options that each command has, by its own parser."""
-    from unperturbed.harness.cli.commands import own_commands
+    from unperturbed.harness.cli.commands import all_commands
     from unperturbed.harness.cli.parser import make_parser, prepare_command
 
-    entries = own_commands()
+    entries = all_commands()
     parser = make_parser(entries)
     found = {}
     for name, entry in entries.items():

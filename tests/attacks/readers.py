@@ -85,7 +85,7 @@ def _spec(content: bytes, folder: Path) -> object:
 
 
 def _knowledge(content: bytes, folder: Path) -> object:
-    from unperturbed.harness.model.knowledge import read_knowledge
+    from unperturbed.harness.methods.causal.knowledge import read_knowledge
 
     file = folder / "knowledge.yaml"
     file.write_bytes(content)
@@ -193,8 +193,8 @@ def _stored(value: Any) -> Any:
 
 
 def _table(suffix: str, content: bytes, folder: Path) -> object:
-    from unperturbed.harness.model.knowledge import PriorKnowledge
-    from unperturbed.harness.model.table import prepare_table
+    from unperturbed.harness.methods.causal.knowledge import PriorKnowledge
+    from unperturbed.harness.methods.causal.table import prepare_table
 
     file = folder / f"table{suffix}"
     file.write_bytes(content)
@@ -206,7 +206,7 @@ def _sweep(content: bytes, folder: Path) -> object:
 
     from unperturbed.collectors.data import read_sweep, read_sweep_facts
     from unperturbed.collectors.data.parquet import encode_parquet
-    from unperturbed.harness.model.reading import missing_points
+    from unperturbed.harness.methods.causal.reading import missing_points
 
     first, _, rest = content.partition(b"\n")
     (folder / "table.json").write_bytes(first)

@@ -26,7 +26,7 @@ class Command:
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         """Add what to do, and with which part."""
-        from unperturbed.harness.cli.warming import WARMERS
+        from unperturbed.harness.cli.warming import warmers
 
         todo = parser.add_subparsers(dest="action", required=True, metavar="info|clear|warm")
         info = todo.add_parser("info", help="show what the cache holds, and its size")
@@ -36,7 +36,7 @@ class Command:
             "parts", nargs="*", metavar="PART", help=f"only these: {', '.join(_PARTS)} (default: everything)"
         )
         warm = todo.add_parser("warm", help="compile the loops of the analyses now, not at their first use")
-        warm.add_argument("parts", nargs="*", metavar="PART", help=f"only these: {', '.join(WARMERS)} (default: all)")
+        warm.add_argument("parts", nargs="*", metavar="PART", help=f"only these: {', '.join(warmers())} (default: all)")
 
     def run(self, arguments: argparse.Namespace) -> int:
         """Do it; return 0."""
@@ -108,10 +108,11 @@ def _clear(folder: Path, parts: list[str]) -> None:
 
 
 def _warm(parts: list[str]) -> None:
-    from unperturbed.harness.cli.warming import WARMERS, remember_warmed
+    from unperturbed.harness.cli.warming import remember_warmed, warmers
 
-    _require_known(parts, WARMERS)
-    for name, compile_kernels in WARMERS.items():
+    known = warmers()
+    _require_known(parts, known)
+    for name, compile_kernels in known.items():
         if not parts or name in parts:
             print(f"{name} …", file=sys.stderr)
             began = time.monotonic()

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from unperturbed.analysis.diagnosis import Diagnosis
     from unperturbed.collectors.data import Metric, Trace
     from unperturbed.harness.exports.content.runs import ExportedRun, ExportedRuns
 
@@ -32,12 +31,6 @@ def _write_trace(trace: Trace, path: Path) -> None:
 def _write_runs(runs: ExportedRuns, path: Path) -> None:
     with path.open("wb") as file:
         file.writelines(_packets(runs))
-
-
-def _write_diagnosis(diagnosis: Diagnosis, path: Path) -> None:
-    from unperturbed.harness.exports.perfetto.diagnosis import write_diagnosis  # noqa: PLC0415  loads numpy
-
-    write_diagnosis(diagnosis, path)
 
 
 def _packets(runs: ExportedRuns) -> Iterator[bytes]:
@@ -126,9 +119,6 @@ def _steps(trace: Trace, name: str) -> tuple[NDArray[np.int64], NDArray[Any]]:
     return np.insert(begin, at, end[~joined]), np.insert(values, at, 0)
 
 
-FORMAT = Format(
-    "perfetto",
-    (".perfetto-trace", ".pftrace"),
-    {"trace": _write_trace, "campaign": _write_runs, "diagnosis": _write_diagnosis},
-    timeline=True,
-)
+SUFFIXES = (".perfetto-trace", ".pftrace")
+
+FORMAT = Format("perfetto", SUFFIXES, {"trace": _write_trace, "campaign": _write_runs}, timeline=True)

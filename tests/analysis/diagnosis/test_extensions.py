@@ -11,7 +11,7 @@ import pytest
 from unperturbed.analysis.diagnosis import anomaly_kinds, diagnose, log_formats, read_events
 from unperturbed.errors import DataError
 from unperturbed.harness.cli import main
-from unperturbed.harness.cli.warming import warm_diagnosis
+from unperturbed.harness.methods.diagnosis.warming import warm
 
 FORMAT = """
 import re
@@ -100,7 +100,7 @@ def test_a_format_of_another_distribution(toys: Path) -> None:
 
 
 def test_a_format_of_another_distribution_is_compiled_ahead(toys: Path) -> None:
-    warm_diagnosis()
+    warm()
     assert sys.modules["toy_format"].compiled == ["toy"]
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.harness.phases_campaign import unperturbed
-from unperturbed.harness.cli.commands import own_commands
+from unperturbed.harness.cli.commands import all_commands
 
 _SECONDS = 30
 _START = {
@@ -106,4 +106,4 @@ def test_every_command_is_offered(scripts: Path) -> None:
         wait_for(r"(?s)(ready).*?> ")  # what is typed before the prompt is shown twice
         send("unperturbed \t\t")
         shown = wait_for(r"(?s)unperturbed (.*)> unperturbed ")
-        assert set(shown.replace("\a", "").split()) == set(own_commands())
+        assert set(shown.replace("\a", "").split()) == set(all_commands())

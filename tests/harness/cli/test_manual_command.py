@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.harness.phases_campaign import unperturbed
-from unperturbed.harness.cli.commands import own_commands
+from unperturbed.harness.cli.commands import all_commands
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def test_man_shows_every_command_and_its_options(page: Path) -> None:
         env={"MANWIDTH": "400", "LC_ALL": "C.UTF-8", "PATH": "/usr/bin:/bin", "MAN_KEEP_FORMATTING": ""},
     ).stdout
     plain = re.sub(r".\x08|\x1b\[[0-9;]*m", "", shown)
-    for name in own_commands():
+    for name in all_commands():
         assert re.search(rf"^   {re.escape(name)}$", plain, re.MULTILINE), name
     for text in (
         "--max-repetitions N",

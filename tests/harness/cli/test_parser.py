@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.harness.phases_campaign import unperturbed
-from unperturbed.harness.cli.commands import own_commands
+from unperturbed.harness.cli.commands import all_commands
 from unperturbed.harness.cli.words import _FOREIGN, unknown_command
 
 
@@ -67,7 +67,7 @@ def test_words_behind_two_dashes_belong_to_another_program(tmp_path: Path) -> No
 
 
 def test_every_foreign_word_is_foreign_and_leads_to_a_command() -> None:
-    known = own_commands()
+    known = all_commands()
     for word, meant in _FOREIGN.items():
         assert word not in known
         if not meant.startswith("-") and meant.split()[0] in known:
@@ -84,7 +84,7 @@ def test_version_names_python_papi_and_kernel(tmp_path: Path) -> None:
     assert platform.release() in kernel
 
 
-@pytest.mark.parametrize("name", own_commands())
+@pytest.mark.parametrize("name", all_commands())
 def test_help_of_a_command_is_the_same_by_both_ways(tmp_path: Path, name: str) -> None:
     asked = unperturbed(tmp_path, "help", name)
     assert asked.returncode == 0

@@ -9,8 +9,8 @@ from typing import Any
 from unperturbed.analysis.causal import CausalModel, MarkovCheck, ScreeningOff
 from unperturbed.common.wording import listing
 from unperturbed.errors import SpecError
-from unperturbed.harness.model.option_syntax import names_of, split
-from unperturbed.harness.model.table import LOGARITHM
+from unperturbed.harness.methods.causal.option_syntax import names_of, split
+from unperturbed.harness.methods.causal.table import LOGARITHM
 
 
 @dataclass(frozen=True)

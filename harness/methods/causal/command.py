@@ -14,10 +14,10 @@ from unperturbed.harness.exports import choose_format, export
 
 if TYPE_CHECKING:
     from unperturbed.analysis.causal import CausalModel
-    from unperturbed.harness.model.checks import Checks
-    from unperturbed.harness.model.forecast import InterventionForecast
-    from unperturbed.harness.model.knowledge import PriorKnowledge
-    from unperturbed.harness.model.table import ModelInput
+    from unperturbed.harness.methods.causal.checks import Checks
+    from unperturbed.harness.methods.causal.forecast import InterventionForecast
+    from unperturbed.harness.methods.causal.knowledge import PriorKnowledge
+    from unperturbed.harness.methods.causal.table import ModelInput
 
 
 _MOST_SUBSAMPLES = 10_000
@@ -158,10 +158,10 @@ class Command:
         _check(arguments)
         from unperturbed.analysis.causal import learn
         from unperturbed.harness.cli.warming import warm_once
-        from unperturbed.harness.model.checks import check, read_independence, read_screening
-        from unperturbed.harness.model.forecast import forecast
-        from unperturbed.harness.model.option_syntax import named_values
-        from unperturbed.harness.model.table import prepare_table
+        from unperturbed.harness.methods.causal.checks import check, read_independence, read_screening
+        from unperturbed.harness.methods.causal.forecast import forecast
+        from unperturbed.harness.methods.causal.option_syntax import named_values
+        from unperturbed.harness.methods.causal.table import prepare_table
 
         asked = named_values(arguments.do, "--do", "n=100,datatype=int") if arguments.do else {}
         screenings = [read_screening(text, "--screens-off") for text in arguments.screens_off]
@@ -185,7 +185,7 @@ class Command:
         if arguments.json:
             print(json.dumps(_json(table, model, found, checks), indent=2, ensure_ascii=False))
         else:
-            from unperturbed.harness.cli.terminal.model import show_model
+            from unperturbed.harness.methods.causal.terminal import show_model
 
             show_model(table, model, found, checks)
         return 0
@@ -216,7 +216,7 @@ def _check(arguments: argparse.Namespace) -> None:
 
 
 def _prior_knowledge(arguments: argparse.Namespace) -> PriorKnowledge:
-    from unperturbed.harness.model.knowledge import parse_options, read_knowledge
+    from unperturbed.harness.methods.causal.knowledge import parse_options, read_knowledge
 
     options = parse_options(
         derive=arguments.derive,
@@ -259,8 +259,8 @@ def _write(arguments: argparse.Namespace, table: ModelInput, model: CausalModel,
 
 def _json(table: ModelInput, model: CausalModel, found: InterventionForecast | None, checks: Checks) -> dict[str, Any]:
     from unperturbed.analysis.causal.describe import undecided
-    from unperturbed.harness.model.checks import checks_json
-    from unperturbed.harness.model.forecast import forecast_json
+    from unperturbed.harness.methods.causal.checks import checks_json
+    from unperturbed.harness.methods.causal.forecast import forecast_json
 
     written: dict[str, Any] = {"table": table.name, **model.to_dict()}
     written["left_out"] = [{"name": one.name, "why": one.why} for one in table.left_out]

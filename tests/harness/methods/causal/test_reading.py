@@ -8,9 +8,9 @@ import polars as pl
 import pytest
 
 from unperturbed.errors import DataError
-from unperturbed.harness.model.knowledge import PriorKnowledge
-from unperturbed.harness.model.reading import read_table
-from unperturbed.harness.model.table import prepare_table
+from unperturbed.harness.methods.causal.knowledge import PriorKnowledge
+from unperturbed.harness.methods.causal.reading import read_table
+from unperturbed.harness.methods.causal.table import prepare_table
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".tsv", ".parquet"])

@@ -20,9 +20,9 @@ from unperturbed.analysis.causal.describe import (
     variables_table,
 )
 from unperturbed.harness.cli.terminal.console import terminal
-from unperturbed.harness.model.checks import Checks
-from unperturbed.harness.model.forecast import InterventionForecast
-from unperturbed.harness.model.table import ModelInput
+from unperturbed.harness.methods.causal.checks import Checks
+from unperturbed.harness.methods.causal.forecast import InterventionForecast
+from unperturbed.harness.methods.causal.table import ModelInput
 
 _CELLS_SHOWN = 12
 """Lines of a formula that has one for each value of discrete causes."""

@@ -13,7 +13,7 @@ from unperturbed.analysis.causal import Kind, read_definitions
 from unperturbed.common.expressions.syntax import check_syntax
 from unperturbed.common.wording import nearest
 from unperturbed.errors import DataError, SpecError
-from unperturbed.harness.model.option_syntax import (
+from unperturbed.harness.methods.causal.option_syntax import (
     Arrow,
     Curve,
     Derivative,

@@ -11,8 +11,8 @@ import numpy as np
 
 from unperturbed.analysis.causal import Category, Data, Forecast, ForecastVariable
 from unperturbed.errors import DataError, SpecError
-from unperturbed.harness.model.option_syntax import with_option_names
-from unperturbed.harness.model.table import LOGARITHM
+from unperturbed.harness.methods.causal.option_syntax import with_option_names
+from unperturbed.harness.methods.causal.table import LOGARITHM
 
 if TYPE_CHECKING:
     from unperturbed.analysis.causal import CausalModel

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unperturbed.harness.exports.perfetto import packets
+from unperturbed.harness.exports import Format
+from unperturbed.harness.exports.perfetto import SUFFIXES, packets
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -67,3 +68,6 @@ def _by_plugin(diagnosis: Diagnosis, counts: NDArray[np.int64]) -> dict[str, lis
     for number in np.flatnonzero(counts).tolist():
         found[diagnosis.comparison.types[number].plugin].append(number)
     return found
+
+
+FORMAT = Format("perfetto-diagnosis", SUFFIXES, {"diagnosis": write_diagnosis})

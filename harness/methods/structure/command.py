@@ -116,7 +116,7 @@ class Command:
                 results |= {"against": comparison.second.to_dict(), "comparison": comparison.to_dict()}
             print(json.dumps(results, indent=2, ensure_ascii=False))
         else:
-            from unperturbed.harness.cli.terminal.structure import show_structure
+            from unperturbed.harness.methods.structure.terminal import show_structure
 
             show_structure(composition, comparison)
         return 0 if (comparison or composition).is_adequate else _INADEQUATE

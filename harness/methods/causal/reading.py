@@ -96,8 +96,8 @@ def _is_campaign(path: Path) -> bool:
 
 def _totals_of_runs(folder: Path) -> pl.DataFrame:
     """Return a row a run of a campaign: its configuration, its seconds, and the total of each counter that all have."""
-    from unperturbed.harness.campaign.manifest import Manifest  # noqa: PLC0415  tables of others need no campaign
-    from unperturbed.harness.results.recorded import read_traces  # noqa: PLC0415
+    from unperturbed.harness.campaign.manifest import Manifest
+    from unperturbed.harness.results.recorded import read_traces
 
     with Manifest(folder / "campaign.sqlite", read_only=True) as manifest:
         by_pass = read_traces(folder, manifest)

@@ -164,7 +164,7 @@ class Command:
         if arguments.json:
             print(json.dumps(diagnosis.to_dict(), indent=2, ensure_ascii=False))
         else:
-            from unperturbed.harness.cli.terminal.diagnosis import show_diagnosis
+            from unperturbed.harness.methods.diagnosis.terminal import show_diagnosis
 
             show_diagnosis(diagnosis)
         return _ANOMALOUS if diagnosis.verdict == "anomalous" else 0
@@ -216,7 +216,7 @@ def _calibrate(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps([vars(one) for one in fitted], indent=2))
     else:
-        from unperturbed.harness.cli.terminal.diagnosis import show_fitted_strictness
+        from unperturbed.harness.methods.diagnosis.terminal import show_fitted_strictness
 
         show_fitted_strictness(fitted, arguments.calibrate / "thresholds.json")
     return 0

@@ -10,9 +10,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tests.harness.model.test_command import FAST, TIERS, arrows, draw, run, told
+from tests.harness.methods.causal.test_command import FAST, TIERS, arrows, draw, run, told
 from unperturbed.harness.cli import main
-from unperturbed.harness.model.option_syntax import Curve, Derivative, read_curve, read_derivative
+from unperturbed.harness.methods.causal.option_syntax import Curve, Derivative, read_curve, read_derivative
 
 SIZES = {"short": 2, "int": 4, "float": 4, "double": 8, "long": 8, "longdouble": 12}
 

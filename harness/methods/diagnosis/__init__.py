@@ -1,0 +1,1 @@
+"""Diagnosis of event logs: `unperturbed diagnose`, and its export to Perfetto."""
