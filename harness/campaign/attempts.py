@@ -37,7 +37,7 @@ class RunQueue:
         make: Callable[[PlannedRun, Attempt], RunResult],
     ) -> None:
         self._folder = session.folder
-        self._design = session.campaign.campaign
+        self._design = session.spec.campaign
         self._planned = planned
         self._position = {run.id: total - len(planned) + place for place, run in enumerate(planned)}
         self._manifest, self._progress, self._total = manifest, progress, total

@@ -45,10 +45,10 @@ SEARCH = "a search for a partition"
 """The purpose of a folder whose runs were chosen by the outcomes of those before."""
 
 
-def run_campaign(campaign: CampaignSpec, folder: Path, progress: Progress) -> None:
+def run_campaign(spec: CampaignSpec, folder: Path, progress: Progress) -> None:
     """Run a campaign, or what is left of it."""
-    with prepare_campaign(campaign, folder, progress) as (session, samplings, manifest):
-        _plan(campaign, list(session.passes), manifest)
+    with prepare_campaign(spec, folder, progress) as (session, samplings, manifest):
+        _plan(spec, list(session.passes), manifest)
         manifest.reopen()
         if lost := reopen_lost(folder, manifest):
             progress.note(lost_note(lost))
@@ -57,22 +57,22 @@ def run_campaign(campaign: CampaignSpec, folder: Path, progress: Progress) -> No
 
 @contextmanager
 def prepare_campaign(
-    campaign: CampaignSpec, folder: Path, progress: Progress, *, purpose: str = CAMPAIGN, judged: bool = False
+    spec: CampaignSpec, folder: Path, progress: Progress, *, purpose: str = CAMPAIGN, judged: bool = False
 ) -> Iterator[tuple[Session, Mapping[str, Sampling], Manifest]]:
     """Lock the campaign folder and prepare host, builds, pilot and probes. Plans no runs.
 
     `judged`: The runs are of no use without verdicts: refuse metrics in which perturbation cannot show.
     Result: The session with the spec's own configurations, how each pass samples, and the manifest.
     """
-    with lock_campaign(campaign, folder, purpose) as manifest:
-        session = prepare(campaign, folder, manifest, progress, judged=judged)
+    with lock_campaign(spec, folder, purpose) as manifest:
+        session = prepare(spec, folder, manifest, progress, judged=judged)
         samplings = pilots(session, manifest, progress)
         rehearse(session, samplings, manifest, progress)
         yield session, samplings, manifest
 
 
 @contextmanager
-def lock_campaign(campaign: CampaignSpec, folder: Path, purpose: str) -> Iterator[Manifest]:
+def lock_campaign(spec: CampaignSpec, folder: Path, purpose: str) -> Iterator[Manifest]:
     """Lock a campaign's folder, which is made if need be, for this process and for one purpose."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -81,7 +81,7 @@ def lock_campaign(campaign: CampaignSpec, folder: Path, purpose: str) -> Iterato
             f"{folder}: no folder can be made there ({error.strerror}); choose another with --campaign"
         ) from None
     with _disk_errors(folder), locked(folder), Manifest(folder / "campaign.sqlite") as manifest:
-        _claim(manifest, campaign, purpose)
+        _claim(manifest, spec, purpose)
         yield manifest
 
 
@@ -104,10 +104,10 @@ def _disk_errors(folder: Path) -> Iterator[None]:
         raise
 
 
-def _plan(campaign: CampaignSpec, passes: list[str], manifest: Manifest) -> None:
+def _plan(spec: CampaignSpec, passes: list[str], manifest: Manifest) -> None:
     """Enter the plan, or the runs beyond an earlier one; record that a campaign with finished runs was extended."""
-    design = campaign.campaign
-    wanted = configurations(campaign)
+    design = spec.campaign
+    wanted = configurations(spec)
     before = [state.run for state in manifest.runs(hosts=False)]
     if dropped := {run.configuration for run in before} - {item.name for item in wanted}:
         manifest.forget(dropped)
@@ -139,7 +139,7 @@ def execute_plan(
     planned = [state.run for state in states if state.state == "planned"]
     if manifest.fact("shared") is None:  # else whoever built has linked them, for all nodes
         trees = {name: (built.configuration, built.tree) for name, built in session.built.items()}
-        make_layouts(session.campaign, trees, [(run.configuration, run.layout) for run in planned], manifest, progress)
+        make_layouts(session.spec, trees, [(run.configuration, run.layout) for run in planned], manifest, progress)
     pilot = {name: manifest.fact(f"{PILOT}:{name}") for name in samplings}
     seconds = {name: fact["seconds"] for name, fact in pilot.items()}
     runs = Counter(state.run.configuration for state in states)
@@ -191,29 +191,29 @@ def _make(session: Session, samplings: Mapping[str, Sampling], run: PlannedRun, 
     return RunResult(trace.attributes["seconds"], len(trace))
 
 
-def _claim(manifest: Manifest, campaign: CampaignSpec, purpose: str) -> None:
+def _claim(manifest: Manifest, spec: CampaignSpec, purpose: str) -> None:
     """Tie the folder to this spec and purpose.
 
     A folder of another spec is refused when it has finished runs, and started anew otherwise.
     """
-    check_owner(manifest, campaign, purpose)
-    if manifest.fact("spec_digest") not in (None, campaign.digest):
+    check_owner(manifest, spec, purpose)
+    if manifest.fact("spec_digest") not in (None, spec.digest):
         manifest.clear()
         for name in ("builds", "inputs", "runs"):
             shutil.rmtree(manifest.path.parent / name, ignore_errors=True)
     if manifest.fact("id") is None and not manifest.has_done():
         manifest.set_facts(id=uuid.uuid4().hex)
     manifest.set_facts(
-        spec_digest=campaign.digest,
+        spec_digest=spec.digest,
         purpose=purpose,
-        spec_text=campaign.text,
-        spec_path=str(campaign.path),
-        name=campaign.name,
+        spec_text=spec.text,
+        spec_path=str(spec.path),
+        name=spec.name,
         begun=manifest.fact("begun") or now(),
     )
 
 
-def check_owner(manifest: Manifest, campaign: CampaignSpec, purpose: str) -> None:
+def check_owner(manifest: Manifest, spec: CampaignSpec, purpose: str) -> None:
     """Refuse a folder that holds finished runs of another spec or purpose; nothing is written."""
     known = manifest.fact("spec_digest")
     recorded = manifest.fact("purpose") or CAMPAIGN  # campaigns of early versions record none
@@ -222,8 +222,8 @@ def check_owner(manifest: Manifest, campaign: CampaignSpec, purpose: str) -> Non
             f"{manifest.path.parent} holds {recorded}, not {purpose}: choose another folder with --campaign, or remove "
             "that one"
         )
-    if known not in (None, campaign.digest) and manifest.has_done():
-        changed = changed_keys(campaign, manifest.fact("spec_text") or "")
+    if known not in (None, spec.digest) and manifest.has_done():
+        changed = changed_keys(spec, manifest.fact("spec_text") or "")
         which = f"; changed since: {', '.join(changed)}" if changed else ""
         raise SpecError(
             f"{manifest.path.parent} holds a campaign of another spec ({manifest.fact('name')}, started "

@@ -35,10 +35,10 @@ _JIFFIES = 2
 """An interval of CPU time is at least two of the kernel's jiffies: below, its length is mostly rounding."""
 
 
-def _clock(campaign: CampaignSpec, source: str) -> str:
+def _clock(spec: CampaignSpec, source: str) -> str:
     """Choose the interval's clock: CPU time in a simulator, where wall-clock intervals vary with the load."""
-    if campaign.measure.clock != "auto":
-        return campaign.measure.clock
+    if spec.measure.clock != "auto":
+        return spec.measure.clock
     return "process-cpu" if source == "simulated" else "monotonic"
 
 
@@ -49,12 +49,12 @@ def pilots(session: Session, manifest: Manifest, progress: Progress) -> dict[str
     """
     samplings = {}
     for name, collected in session.passes.items():
-        clock = _clock(session.campaign, collected.source)
-        event = session.campaign.measure.interval_event
+        clock = _clock(session.spec, collected.source)
+        event = session.spec.measure.interval_event
         fact = f"{PILOT}:{name}"
         if manifest.fact(fact) is None:
             progress.step("pilot run" if len(session.passes) == 1 else f"pilot run ({name})")
-            interval = session.campaign.measure.interval or Interval()
+            interval = session.spec.measure.interval or Interval()
             length = 1 if clock == "work" else interval.nanoseconds or _PILOT_INTERVAL_NS
             if isinstance(interval, WorkInterval):
                 length = interval.counts
@@ -106,8 +106,8 @@ def rehearse(session: Session, samplings: Mapping[str, Sampling], manifest: Mani
         if manifest.fact(fact) is None:
             progress.step(f"rehearsing the probes of {name}")
             trace = _rehearse(session, next(iter(samplings.values())), name, software_metrics, manifest)
-            manifest.set_facts(**{fact: hit_rates(session.campaign, software_metrics, trace)})
-        notes |= dict.fromkeys(check_hit_rates(session.campaign, manifest.fact(fact)))
+            manifest.set_facts(**{fact: hit_rates(session.spec, software_metrics, trace)})
+        notes |= dict.fromkeys(check_hit_rates(session.spec, manifest.fact(fact)))
     manifest.set_facts(probe_notes=list(notes))
 
 
@@ -125,11 +125,11 @@ def _rehearse(
             session, first, name, make_empty_folder(session.folder / "runs" / "0000"), pad_bytes=0, run=PILOT, order=0
         )
     except TimedOutError:
-        if limit >= session.campaign.program.timeout.seconds:
+        if limit >= session.spec.program.timeout.seconds:
             raise
         probed = list(dict.fromkeys(site.metric for site in software_metrics.sites))
         raise SpecError(
-            f"{metric_position(session.campaign, probed[0])}: {' and '.join(probed)}: hit far too often for probes "
+            f"{metric_position(session.spec, probed[0])}: {' and '.join(probed)}: hit far too often for probes "
             "of the kernel: with them the program "
             f"had not ended after {limit:.0f} s, and without them it takes {alone:.1f} s. Take rarer events, or "
             "compile them in"
@@ -193,7 +193,7 @@ def with_configuration(
     What an earlier session did is kept: the manifest knows the build by the configuration's name.
     """
     if (home := manifest.fact("shared")) is None:
-        builds = build_configurations(session.campaign, session.folder, [configuration], manifest, progress)
+        builds = build_configurations(session.spec, session.folder, [configuration], manifest, progress)
     else:
         builds = shared_builds(Path(home), [configuration], manifest)
     session = session.holding(configuration, builds[configuration.name])

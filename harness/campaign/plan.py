@@ -89,40 +89,40 @@ class PlannedRun:
     point: int = 0
 
 
-def configurations(campaign: CampaignSpec) -> tuple[Configuration, ...]:
+def configurations(spec: CampaignSpec) -> tuple[Configuration, ...]:
     """Return a campaign's configurations: pure baseline, other programs, anchor, each subset with the anchor, shams."""
-    if campaign.imported is not None:
-        return tuple(Configuration(name, (), runs) for name, runs in campaign.imported.configurations.items())
-    design, anchor = campaign.campaign, campaign.analysis.anchor
+    if spec.imported is not None:
+        return tuple(Configuration(name, (), runs) for name, runs in spec.imported.configurations.items())
+    design, anchor = spec.campaign, spec.analysis.anchor
     found = [Configuration(BASELINE, (), design.baseline_runs)]
-    found += [Configuration(name, (), design.baseline_runs, program=name) for name in campaign.programs]
+    found += [Configuration(name, (), design.baseline_runs, program=name) for name in spec.programs]
     if anchor is not None:
         found.append(Configuration(ANCHOR, (anchor,), max(_MINIMUM_ANCHOR_RUNS, design.runs)))
     carried = () if anchor is None else (anchor,)
     for name, subset in design.subsets.items():
         found.append(Configuration(name, (*carried, *(metric for metric in subset if metric != anchor)), design.runs))
     if design.sham:
-        found += [sham for item in found[1:] if (sham := sham_of(campaign, item)) is not None]
+        found += [sham for item in found[1:] if (sham := sham_of(spec, item)) is not None]
     return tuple(found)
 
 
-def baselines_alone(campaign: CampaignSpec) -> CampaignSpec:
+def baselines_alone(spec: CampaignSpec) -> CampaignSpec:
     """Return the campaign with nothing but its baseline and its anchor: what a search for a partition begins with."""
     alone = {"subsets": {}, "sham": False, "max_runs": None, "max_hours": None}
-    return campaign.model_copy(update={"programs": {}, "campaign": campaign.campaign.model_copy(update=alone)})
+    return spec.model_copy(update={"programs": {}, "campaign": spec.campaign.model_copy(update=alone)})
 
 
-def sham_of(campaign: CampaignSpec, configuration: Configuration) -> Configuration | None:
+def sham_of(spec: CampaignSpec, configuration: Configuration) -> Configuration | None:
     """Return a configuration's sham, rewritten alike with nothing counted; None where nothing is compiled in."""
-    compiled = tuple(name for name in configuration.software if campaign.measure.software[name].means == "compiled")
+    compiled = tuple(name for name in configuration.software if spec.measure.software[name].means == "compiled")
     if not compiled:
         return None
     return Configuration(f"{SHAM_PREFIX}{configuration.name}", (), configuration.runs, configuration.name, compiled)
 
 
-def configurations_without_sham(campaign: CampaignSpec) -> tuple[str, ...]:
+def configurations_without_sham(spec: CampaignSpec) -> tuple[str, ...]:
     """Return the configurations that can have no sham although the spec wants them: nothing in them is compiled in."""
-    planned = configurations(campaign) if campaign.campaign.sham else ()
+    planned = configurations(spec) if spec.campaign.sham else ()
     with_sham = {item.sham_of for item in planned}
     return tuple(item.name for item in planned if item.software and item.name not in with_sham)
 

@@ -42,27 +42,27 @@ from unperturbed.harness.spec.values.placeholders import substitute
 
 
 def prepare(
-    campaign: CampaignSpec, folder: Path, manifest: Manifest, progress: Progress, *, judged: bool = False
+    spec: CampaignSpec, folder: Path, manifest: Manifest, progress: Progress, *, judged: bool = False
 ) -> Session:
     """Prepare everything before the pilot; results of an earlier session are kept."""
-    passes, here = detect_host(campaign, manifest, progress)
+    passes, here = detect_host(spec, manifest, progress)
     if judged:
-        check_verdict_possible(campaign, passes)
-    check_clock(campaign, passes)
-    check_probes(campaign, passes)
-    check_wrapped(campaign, passes)
-    check_budget(campaign, len(passes.passes))
-    for why in filter(None, (no_verdict(campaign, passes), never_computed(campaign, passes))):
+        check_verdict_possible(spec, passes)
+    check_clock(spec, passes)
+    check_probes(spec, passes)
+    check_wrapped(spec, passes)
+    check_budget(spec, len(passes.passes))
+    for why in filter(None, (no_verdict(spec, passes), never_computed(spec, passes))):
         progress.note(why)
-    wanted = configurations(campaign)
-    if without := configurations_without_sham(campaign):
+    wanted = configurations(spec)
+    if without := configurations_without_sham(spec):
         progress.note(f"no sham of {' and '.join(without)}: nothing is compiled in that could be left out")
-    workspace = build_and_stage(campaign, folder, manifest, progress)
-    expected = _reference(campaign, folder, workspace.builds[REFERENCE], workspace.inputs, manifest, progress)
+    workspace = build_and_stage(spec, folder, manifest, progress)
+    expected = _reference(spec, folder, workspace.builds[REFERENCE], workspace.inputs, manifest, progress)
     named = {item.name: item for item in passes.passes}
-    others, slowness = _other_results(campaign, folder, workspace, manifest, progress)
+    others, slowness = _other_results(spec, folder, workspace, manifest, progress)
     session = Session(
-        campaign,
+        spec,
         folder,
         named,
         {},
@@ -79,13 +79,13 @@ def prepare(
     return session
 
 
-def detect_host(campaign: CampaignSpec, manifest: Manifest, progress: Progress) -> tuple[Passes, str]:
+def detect_host(spec: CampaignSpec, manifest: Manifest, progress: Progress) -> tuple[Passes, str]:
     """Detect what this host can count; return the passes and the host's fingerprint."""
-    for name in ("", *campaign.programs):
+    for name in ("", *spec.programs):
         if manifest.fact("shared") is None:
-            check_compilers(campaign.of_program(name).program)
-        check_sampled_program(campaign.of_program(name))
-    description = host.describe(tuple(campaign.program.compilers.values()))
+            check_compilers(spec.of_program(name).program)
+        check_sampled_program(spec.of_program(name))
+    description = host.describe(tuple(spec.program.compilers.values()))
     here = host.fingerprint(description)
     if (known := manifest.fact("host")) not in (None, here):
         raise HostError(
@@ -95,11 +95,11 @@ def detect_host(campaign: CampaignSpec, manifest: Manifest, progress: Progress) 
     manifest.set_facts(host=here, description=description)
     progress.step("finding out what this host can count")
     try:
-        passes = plan_counting(campaign)
+        passes = plan_counting(spec)
     except HostError:
-        refuse_misspelt(campaign)
+        refuse_misspelt(spec)
         raise
-    check_processor(campaign)
+    check_processor(spec)
     manifest.set_facts(reasons=dict(passes.reasons), passes=[_pass_facts(item) for item in passes.passes])
     return passes, here
 
@@ -123,30 +123,30 @@ class Workspace:
     program: str | None
 
 
-def build_and_stage(campaign: CampaignSpec, folder: Path, manifest: Manifest, progress: Progress) -> Workspace:
+def build_and_stage(spec: CampaignSpec, folder: Path, manifest: Manifest, progress: Progress) -> Workspace:
     """Build every configuration and stage the input; results of an earlier session are kept."""
-    if (shared := shared_workspace(campaign, manifest)) is not None:
+    if (shared := shared_workspace(spec, manifest)) is not None:
         return shared
-    identity = _identity(campaign, manifest)
-    builds = build_configurations(campaign, folder, [UNTOUCHED, *configurations(campaign)], manifest, progress)
-    return Workspace(builds, _inputs(campaign, folder, builds[REFERENCE], manifest, progress), identity)
+    identity = _identity(spec, manifest)
+    builds = build_configurations(spec, folder, [UNTOUCHED, *configurations(spec)], manifest, progress)
+    return Workspace(builds, _inputs(spec, folder, builds[REFERENCE], manifest, progress), identity)
 
 
-def shared_workspace(campaign: CampaignSpec, manifest: Manifest, *, staged: bool = True) -> Workspace | None:
+def shared_workspace(spec: CampaignSpec, manifest: Manifest, *, staged: bool = True) -> Workspace | None:
     """Return what a node's part shares with the others: builds and inputs, at one path; None in other campaigns.
 
     With `staged`, the node's own copy of them, in a campaign that wants one.
     """
     if (home := manifest.fact("shared")) is None:
         return None
-    identity, now = manifest.fact("program"), _identities(campaign)
+    identity, now = manifest.fact("program"), _identities(spec)
     if identity != now:
         raise HostError(
             f"the program on this node ({now}) differs from the one that was built ({identity}): its source, its input "
             "or a file that its command names"
         )
     place = Path((manifest.fact("staged") if staged else None) or home)
-    builds = shared_builds(place, [UNTOUCHED, *configurations(campaign)], manifest)
+    builds = shared_builds(place, [UNTOUCHED, *configurations(spec)], manifest)
     for folder in (place / "inputs", *filter(None, builds.values())):
         if not folder.is_dir():
             raise HostError(
@@ -155,12 +155,12 @@ def shared_workspace(campaign: CampaignSpec, manifest: Manifest, *, staged: bool
     return Workspace(builds, place / "inputs", identity)
 
 
-def _identity(campaign: CampaignSpec, manifest: Manifest) -> str | None:
+def _identity(spec: CampaignSpec, manifest: Manifest) -> str | None:
     """Return the identity of the program; None in a campaign whose first runs recorded none.
 
     Before the first run is done the program may still change: what was found of it is then found anew.
     """
-    known, now = manifest.fact("program"), _identities(campaign)
+    known, now = manifest.fact("program"), _identities(spec)
     if known == now:
         return now
     if manifest.has_done():
@@ -173,16 +173,16 @@ def _identity(campaign: CampaignSpec, manifest: Manifest) -> str | None:
         )
     if known is not None:
         pilots_of = [f"{PILOT}:{item['name']}" for item in manifest.fact("passes") or []]
-        rehearsals = [f"probes:{item.name}" for item in configurations(campaign)]
-        others = [f"expected:{name}" for name in campaign.programs]
+        rehearsals = [f"probes:{item.name}" for item in configurations(spec)]
+        others = [f"expected:{name}" for name in spec.programs]
         manifest.set_facts(**dict.fromkeys(["expected", "native", "inputs", *others, *pilots_of, *rehearsals]))
     manifest.set_facts(program=now)
     return now
 
 
-def _identities(campaign: CampaignSpec) -> str:
+def _identities(spec: CampaignSpec) -> str:
     """Return the identity of the program, and of those that it is compared with."""
-    each = (campaign.of_program(name) for name in ("", *campaign.programs))
+    each = (spec.of_program(name) for name in ("", *spec.programs))
     return ", ".join(program_identity(one, find_source(one.program, one.folder)) for one in each)
 
 
@@ -197,7 +197,7 @@ def _pass_facts(item: Pass) -> dict[str, Any]:
 
 
 def _inputs(
-    campaign: CampaignSpec, folder: Path, build_folder: Path | None, manifest: Manifest, progress: Progress
+    spec: CampaignSpec, folder: Path, build_folder: Path | None, manifest: Manifest, progress: Progress
 ) -> Path:
     """Copy the spec's input files and let `prepare` generate the others, once."""
     inputs = folder / "inputs"
@@ -205,18 +205,18 @@ def _inputs(
         return inputs
     shutil.rmtree(inputs, ignore_errors=True)
     inputs.mkdir()
-    for name in campaign.program.inputs:
-        shutil.copy2(campaign.folder / name, inputs / Path(name).name)
-    if campaign.program.prepare is not None:
+    for name in spec.program.inputs:
+        shutil.copy2(spec.folder / name, inputs / Path(name).name)
+    if spec.program.prepare is not None:
         progress.step("preparing the input")
-        known = {"python": sys.executable, "inputs": str(inputs), "spec": str(campaign.folder)}
+        known = {"python": sys.executable, "inputs": str(inputs), "spec": str(spec.folder)}
         if build_folder is not None:
             known |= {"source": str(build_folder), "build": str(build_folder)}
-        argv = [substitute(word, known) for word in shlex.split(campaign.program.prepare)]
+        argv = [substitute(word, known) for word in shlex.split(spec.program.prepare)]
         try:
             made = supervision.run(
                 argv,
-                cwd=build_folder or campaign.folder,
+                cwd=build_folder or spec.folder,
                 capture_output=True,
                 text=True,
                 stdin=subprocess.DEVNULL,
@@ -233,7 +233,7 @@ def _inputs(
 
 
 def _reference(
-    campaign: CampaignSpec,
+    spec: CampaignSpec,
     folder: Path,
     build_folder: Path | None,
     inputs: Path,
@@ -245,10 +245,8 @@ def _reference(
     if known is not None:
         return ProgramResult(known["exit_code"], known["digest"])
     progress.step("running the untouched program")
-    result, outcome = run_plain(
-        campaign, make_empty_folder(folder / "runs" / REFERENCE), build=build_folder, inputs=inputs
-    )
-    wanted = campaign.program.output_digest
+    result, outcome = run_plain(spec, make_empty_folder(folder / "runs" / REFERENCE), build=build_folder, inputs=inputs)
+    wanted = spec.program.output_digest
     if wanted is not None and wanted.removeprefix("sha256:") != result.digest:
         raise RunError(
             f"the untouched program's result has sha256 {result.digest}, the spec's output_digest is {wanted}: "
@@ -259,17 +257,17 @@ def _reference(
 
 
 def _other_results(
-    campaign: CampaignSpec, folder: Path, workspace: Workspace, manifest: Manifest, progress: Progress
+    spec: CampaignSpec, folder: Path, workspace: Workspace, manifest: Manifest, progress: Progress
 ) -> tuple[dict[str, ProgramResult], float]:
     """Run each of the other programs once, unmeasured; return their results, and how much slower the slowest is."""
     results: dict[str, ProgramResult] = {}
     seconds = [float(manifest.fact("native")["seconds"])]
-    for name in campaign.programs:
+    for name in spec.programs:
         fact = f"expected:{name}"
         if manifest.fact(fact) is None:
             progress.step(f"running {name} unmeasured")
             result, outcome = run_plain(
-                campaign.of_program(name),
+                spec.of_program(name),
                 make_empty_folder(folder / "runs" / f"{REFERENCE}-{name}"),
                 build=workspace.builds[name],
                 inputs=workspace.inputs,

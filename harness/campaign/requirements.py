@@ -17,83 +17,83 @@ _NO_EVENT = "none of the metrics is a hardware event, so perturbation cannot be 
 _SIMULATE = "PAPI_TOT_INS and the like can be simulated (source: auto, sampler: inside)"
 
 
-def plan_counting(campaign: CampaignSpec, names: Sequence[str] | None = None, source: str | None = None) -> Passes:
+def plan_counting(spec: CampaignSpec, names: Sequence[str] | None = None, source: str | None = None) -> Passes:
     """Plan which source counts which hardware metric here, in which passes."""
-    measure = campaign.measure
+    measure = spec.measure
     return plan_passes(
         measure.hardware if names is None else names,
         source=source or measure.source,
         machine=measure.simulator,
-        compiler=campaign.program.compilers["cc"],
-        shared=_shared(campaign),
+        compiler=spec.program.compilers["cc"],
+        shared=_shared(spec),
         sampler=measure.sampler,
         multiplex=measure.multiplex,
-        overflow=overflow_of(campaign),
-        together=_computed_together(campaign),
+        overflow=overflow_of(spec),
+        together=_computed_together(spec),
     )
 
 
-def refuse_misspelt(campaign: CampaignSpec) -> None:
+def refuse_misspelt(spec: CampaignSpec) -> None:
     """Refuse events of perf that perf does not have, when the metrics of a spec cannot all be counted."""
-    if faults := misspelt(campaign.measure.hardware):
-        raise SpecError("\n".join(f"{metric_position(campaign, name)}: {fault}" for name, fault in faults.items()))
+    if faults := misspelt(spec.measure.hardware):
+        raise SpecError("\n".join(f"{metric_position(spec, name)}: {fault}" for name, fault in faults.items()))
 
 
-def overflow_of(campaign: CampaignSpec) -> tuple[str, int] | None:
+def overflow_of(spec: CampaignSpec) -> tuple[str, int] | None:
     """Return the metric whose counts end intervals, and how many do; None where time or the simulator ends them."""
-    interval = campaign.measure.interval
-    return (campaign.measure.interval_event, interval.counts) if isinstance(interval, WorkInterval) else None
+    interval = spec.measure.interval
+    return (spec.measure.interval_event, interval.counts) if isinstance(interval, WorkInterval) else None
 
 
-def _shared(campaign: CampaignSpec) -> tuple[str, ...]:
+def _shared(spec: CampaignSpec) -> tuple[str, ...]:
     """Return the hardware metrics that every pass holds, so that its runs can be aligned with others'.
 
     They are what ends intervals and what `align_on` is made of, and instructions and cycles where the spec has them.
     Runs of a sweep are not aligned.
     """
-    if campaign.parameters:
+    if spec.parameters:
         return ()
-    derived = campaign.measure.derived
+    derived = spec.measure.derived
     aligning = [
-        part for name in campaign.analysis.align_on for part in (derived[name].names if name in derived else (name,))
+        part for name in spec.analysis.align_on for part in (derived[name].names if name in derived else (name,))
     ]
-    wanted = dict.fromkeys([campaign.measure.interval_event, *aligning, "PAPI_TOT_INS", "PAPI_TOT_CYC"])
-    return tuple(name for name in wanted if name in campaign.measure.hardware)
+    wanted = dict.fromkeys([spec.measure.interval_event, *aligning, "PAPI_TOT_INS", "PAPI_TOT_CYC"])
+    return tuple(name for name in wanted if name in spec.measure.hardware)
 
 
-def _computed_together(campaign: CampaignSpec) -> Iterable[frozenset[str]]:
+def _computed_together(spec: CampaignSpec) -> Iterable[frozenset[str]]:
     """Return the hardware metrics that each derived metric needs in one run; a sweep computes them from several."""
-    if campaign.parameters:
+    if spec.parameters:
         return ()
-    counted = frozenset(campaign.measure.hardware)
-    return [counted.intersection(expression.names) for expression in campaign.measure.derived.values()]
+    counted = frozenset(spec.measure.hardware)
+    return [counted.intersection(expression.names) for expression in spec.measure.derived.values()]
 
 
-def check_sampled_program(campaign: CampaignSpec) -> None:
+def check_sampled_program(spec: CampaignSpec) -> None:
     """Refuse a program that the sampler could not be put into."""
-    if campaign.program.build is None and campaign.program.shell and campaign.measure.sampler == "inside":
+    if spec.program.build is None and spec.program.shell and spec.measure.sampler == "inside":
         raise SpecError(
             "a program that is not built here gets the sampler by its name: give the program itself in run:, without "
             "shell: true"
         )
 
 
-def check_clock(campaign: CampaignSpec, passes: Passes) -> None:
+def check_clock(spec: CampaignSpec, passes: Passes) -> None:
     """Refuse intervals by the simulator's work where something else counts, and intervals by counts where it counts."""
-    _check_overflow(campaign, passes)
+    _check_overflow(spec, passes)
     counted = [item.source for item in passes.passes if item.source != "simulated"]
-    if campaign.measure.clock == "work" and counted:
+    if spec.measure.clock == "work" and counted:
         raise SpecError(
             f"clock: work is the simulator's, and {counted[0]} counts here: set source: simulated, or take another "
             "clock"
         )
 
 
-def _check_overflow(campaign: CampaignSpec, passes: Passes) -> None:
-    event = campaign.measure.interval_event
+def _check_overflow(spec: CampaignSpec, passes: Passes) -> None:
+    event = spec.measure.interval_event
     if not event:
         return
-    place = key_position(campaign, "measure", "interval")
+    place = key_position(spec, "measure", "interval")
     for item in sorted(passes.passes, key=lambda one: not find_source(one.source).simulated):
         if event not in {metric.name for metric in item.metrics}:
             raise SpecError(
@@ -109,21 +109,21 @@ def _check_overflow(campaign: CampaignSpec, passes: Passes) -> None:
             )
 
 
-def check_probes(campaign: CampaignSpec, passes: Passes) -> None:
+def check_probes(spec: CampaignSpec, passes: Passes) -> None:
     """Refuse probes of the kernel where the program is simulated: the simulator would run into their breakpoints."""
-    probed = [name for name, event in campaign.measure.software.items() if event.means == "kernel"]
+    probed = [name for name, event in spec.measure.software.items() if event.means == "kernel"]
     simulated = [metric.name for item in passes.passes if item.source == "simulated" for metric in item.metrics]
     if probed and simulated:
         raise SpecError(
-            f"{metric_position(campaign, probed[0])}: the kernel's probes do not work in a simulated program, and "
+            f"{metric_position(spec, probed[0])}: the kernel's probes do not work in a simulated program, and "
             f"{simulated[0]} is simulated here: "
             "take counters that this host has (perf::page-faults, …), or compile the metric in"
         )
 
 
-def check_wrapped(campaign: CampaignSpec, passes: Passes) -> None:
+def check_wrapped(spec: CampaignSpec, passes: Passes) -> None:
     """Refuse a program that another one starts where counts are simulated."""
-    wrapped = [name or "program" for name in ("", *campaign.programs) if campaign.of_program(name).program.sampled]
+    wrapped = [name or "program" for name in ("", *spec.programs) if spec.of_program(name).program.sampled]
     if wrapped and any(item.source == "simulated" for item in passes.passes):
         raise HostError(
             f"{wrapped[0]} is started by another program, and valgrind, which simulates the counters here, looks at "
@@ -131,49 +131,49 @@ def check_wrapped(campaign: CampaignSpec, passes: Passes) -> None:
         )
 
 
-def check_processor(campaign: CampaignSpec) -> None:
+def check_processor(spec: CampaignSpec) -> None:
     """Refuse a processor for the observer that it may not run on."""
-    chosen, allowed = campaign.measure.observer_cpu, os.sched_getaffinity(0)
-    if chosen is not None and campaign.measure.pin and chosen not in allowed:
+    chosen, allowed = spec.measure.observer_cpu, os.sched_getaffinity(0)
+    if chosen is not None and spec.measure.pin and chosen not in allowed:
         raise HostError(
             f"observer_cpu: {chosen} is not among the processors that may be used here "
             f"({', '.join(map(str, sorted(allowed)))})"
         )
 
 
-def no_verdict(campaign: CampaignSpec, passes: Passes) -> str:
+def no_verdict(spec: CampaignSpec, passes: Passes) -> str:
     """Return why a campaign will give traces and no verdict; empty when it will give one."""
     if not shows_perturbation(passes.passes):
         return f"{_NO_EVENT}: this campaign gives traces, and no verdict. {_SIMULATE}"
-    if len(configurations(campaign)) == 1:
+    if len(configurations(spec)) == 1:
         return "the baseline is the only configuration: this campaign gives traces, and no verdict"
     return ""
 
 
-def never_computed(campaign: CampaignSpec, passes: Passes) -> str:
+def never_computed(spec: CampaignSpec, passes: Passes) -> str:
     """Return which derived metrics will have no values, as no run holds all that they need; empty when there is none.
 
     A sweep computes its metrics from several runs.
     """
-    if campaign.parameters:
+    if spec.parameters:
         return ""
     held = [{metric.name for metric in item.metrics} for item in passes.passes]
     counted = frozenset().union(*held)
     lines = []
-    for name, expression in campaign.measure.derived.items():
+    for name, expression in spec.measure.derived.items():
         needed = counted.intersection(expression.names)
         if needed and not any(needed <= names for names in held):
             lines.append(
                 f"{name} will have no values: no run holds all {len(needed)} hardware metrics that it is computed from"
             )
     advice = "; `multiplex: true` has metrics that do not fit the counters take turns"
-    return "; ".join(lines) + (advice if lines and not campaign.measure.multiplex else "")
+    return "; ".join(lines) + (advice if lines and not spec.measure.multiplex else "")
 
 
-def check_verdict_possible(campaign: CampaignSpec, passes: Passes) -> None:
+def check_verdict_possible(spec: CampaignSpec, passes: Passes) -> None:
     """Refuse metrics in which perturbation cannot show."""
     if not shows_perturbation(passes.passes):
-        raise SpecError(f"{campaign.path}: {_NO_EVENT}. {_SIMULATE}")
+        raise SpecError(f"{spec.path}: {_NO_EVENT}. {_SIMULATE}")
 
 
 def shows_perturbation(passes: Iterable[Pass]) -> bool:
@@ -181,10 +181,10 @@ def shows_perturbation(passes: Iterable[Pass]) -> bool:
     return any(metric.kind in ("hardware", "simulated") for item in passes for metric in item.metrics)
 
 
-def check_budget(campaign: CampaignSpec, passes: int) -> None:
+def check_budget(spec: CampaignSpec, passes: int) -> None:
     """Refuse a plan that is larger than `max_runs`."""
-    runs = passes * sum(item.runs for item in configurations(campaign))
-    allowed = campaign.campaign.max_runs
+    runs = passes * sum(item.runs for item in configurations(spec))
+    allowed = spec.campaign.max_runs
     if allowed is not None and runs > allowed:
         raise SpecError(
             f"the plan has {runs} runs, max_runs allows {allowed}: ask for fewer runs, subsets or metrics, or raise it"

@@ -103,31 +103,31 @@ class ProgramResult:
 
 
 def run_plain(
-    campaign: CampaignSpec, folder: Path, *, build: Path | None, inputs: Path, pad_bytes: int = 0
+    spec: CampaignSpec, folder: Path, *, build: Path | None, inputs: Path, pad_bytes: int = 0
 ) -> tuple[ProgramResult, Outcome]:
     """Run the untouched program once, natively and unmeasured: its result is what every measured run must give."""
     extra = {"UNPERTURBED_PAD": "x" * pad_bytes} if pad_bytes else {}
     command = _command(
-        campaign, folder, build=build, inputs=inputs, extra=extra, prefix=[], software_metrics=SoftwareMetrics()
+        spec, folder, build=build, inputs=inputs, extra=extra, prefix=[], software_metrics=SoftwareMetrics()
     )
     outcome = _launch(command, folder)
     shown = f"The command was: {shlex.join(command.argv)}"
     if outcome.timed_out:
         raise RunError(
-            f"the program did not end within its timeout of {campaign.program.timeout.seconds:g} s, although nothing "
+            f"the program did not end within its timeout of {spec.program.timeout.seconds:g} s, although nothing "
             "was measured; raise "
             f"`timeout` (a simulated run is 25 to 60 times slower). {shown}"
         )
-    if outcome.exit_code != campaign.program.exit_code:
+    if outcome.exit_code != spec.program.exit_code:
         raise RunError(
-            f"the program, unmeasured, {_how_it_ended(outcome)}; exit code {campaign.program.exit_code} is expected. "
+            f"the program, unmeasured, {_how_it_ended(outcome)}; exit code {spec.program.exit_code} is expected. "
             f"{_last_stderr(folder)} {shown}"
         )
-    return ProgramResult(outcome.exit_code, _digest(campaign, command)), outcome
+    return ProgramResult(outcome.exit_code, _digest(spec, command)), outcome
 
 
 def execute(
-    campaign: CampaignSpec,
+    spec: CampaignSpec,
     folder: Path,
     sampling: Sampling,
     *,
@@ -143,7 +143,7 @@ def execute(
     `build`: Folder of the configuration's build; None for a program that was not built here, which gets the sampler by
     LD_PRELOAD.
     """
-    command, setup = _sampled_command(campaign, folder, sampling, build=build, inputs=inputs, pad_bytes=pad_bytes)
+    command, setup = _sampled_command(spec, folder, sampling, build=build, inputs=inputs, pad_bytes=pad_bytes)
     outcome = _launch(command, folder)
     ended_ns = time.monotonic_ns()
     records = read_record_file(folder / "record", setup)
@@ -152,24 +152,24 @@ def execute(
         outcome = replace(
             outcome, seconds=records.wall_ns / 1e9, user_s=records.user_us / 1e6, system_s=records.system_us / 1e6
         )
-    elif records.state == "failed" and campaign.measure.sampler == "outside":
+    elif records.state == "failed" and spec.measure.sampler == "outside":
         raise RunError(f"the observer could not start: {records.message}")
-    _check_outcome(campaign, command, outcome, expected)
+    _check_outcome(spec, command, outcome, expected)
     if sampling.clock == "monotonic" and not sampling.whole:
-        _check_end(records, ended_ns, setup, wrapped=campaign.program.sampled is not None)
+        _check_end(records, ended_ns, setup, wrapped=spec.program.sampled is not None)
     trace = assemble(
         records,
         sampling.collected,
         software=sampling.software_metrics.metrics,
-        os_metrics=campaign.measure.os,
-        derived=campaign.measure.derived,
+        os_metrics=spec.measure.os,
+        derived=spec.measure.derived,
         dumps=folder / "dumps",
         attributes={
             **attributes,
             "pass": sampling.collected.name,
             "source": sampling.collected.source,
             "clock": sampling.clock,
-            "sampler": campaign.measure.sampler,
+            "sampler": spec.measure.sampler,
             "interval_ns": sampling.interval_ns,
             **({"interval_event": sampling.event} if sampling.event else {}),
             "environment_pad_bytes": pad_bytes,
@@ -190,15 +190,15 @@ def execute(
 
 
 def _sampled_command(
-    campaign: CampaignSpec, folder: Path, sampling: Sampling, *, build: Path | None, inputs: Path, pad_bytes: int
+    spec: CampaignSpec, folder: Path, sampling: Sampling, *, build: Path | None, inputs: Path, pad_bytes: int
 ) -> tuple[Command, Setup]:
     """Create the record file; return the command under its sampler, and the sampler's settings."""
     software_metrics = sampling.software_metrics
-    compiler = campaign.program.compilers["cc"]
-    inside = campaign.measure.sampler == "inside"
+    compiler = spec.program.compilers["cc"]
+    inside = spec.measure.sampler == "inside"
     preloaded = build is None and (inside or software_metrics.within)
-    sampled = campaign.program.sampled or Path(shlex.split(campaign.program.run)[0]).name
-    setup = _setup(campaign, sampling, sampled if preloaded else "")
+    sampled = spec.program.sampled or Path(shlex.split(spec.program.run)[0]).name
+    setup = _setup(spec, sampling, sampled if preloaded else "")
     record = folder / "record"
     create_record_file(record, setup)
     extra = {"UNPERTURBED_RECORD": str(record), "UNPERTURBED_PAD": "x" * pad_bytes}
@@ -212,16 +212,16 @@ def _sampled_command(
     elif sampling.collected.machine is not None:
         prefix = valgrind_command(sampling.collected.machine, folder / "dumps")
     command = _command(
-        campaign, folder, build=build, inputs=inputs, extra=extra, prefix=prefix, software_metrics=software_metrics
+        spec, folder, build=build, inputs=inputs, extra=extra, prefix=prefix, software_metrics=software_metrics
     )
     if sampling.timeout_s is not None:
-        command = replace(command, timeout_s=min(sampling.timeout_s, campaign.program.timeout.seconds))
+        command = replace(command, timeout_s=min(sampling.timeout_s, spec.program.timeout.seconds))
     return command, setup
 
 
-def _setup(campaign: CampaignSpec, sampling: Sampling, program: str) -> Setup:
+def _setup(spec: CampaignSpec, sampling: Sampling, program: str) -> Setup:
     """Return the sampler's settings; `program` names the one that is sampled by a preloaded runtime."""
-    measure = campaign.measure
+    measure = spec.measure
     source = None if sampling.collected.source == NONE else find_source(sampling.collected.source)
     hardware = source is not None and source.sampled
     inside = measure.sampler == "inside"
@@ -253,7 +253,7 @@ def _setup(campaign: CampaignSpec, sampling: Sampling, program: str) -> Setup:
 
 
 def _command(
-    campaign: CampaignSpec,
+    spec: CampaignSpec,
     folder: Path,
     *,
     build: Path | None,
@@ -264,7 +264,7 @@ def _command(
 ) -> Command:
     scratch = folder / "scratch"
     scratch.mkdir(parents=True, exist_ok=True)
-    program = program_command(campaign, scratch=scratch, build=build, inputs=inputs)
+    program = program_command(spec, scratch=scratch, build=build, inputs=inputs)
     if program.folder.is_relative_to(scratch):
         program.folder.mkdir(parents=True, exist_ok=True)
     return Command(
@@ -274,7 +274,7 @@ def _command(
         stdin=program.stdin,
         stdout=folder / "stdout",
         stderr=folder / "stderr",
-        timeout_s=campaign.program.timeout.seconds,
+        timeout_s=spec.program.timeout.seconds,
     )
 
 
@@ -289,14 +289,14 @@ def _launch(command: Command, folder: Path) -> Outcome:
     return launch(command)
 
 
-def _digest(campaign: CampaignSpec, command: Command) -> str:
+def _digest(spec: CampaignSpec, command: Command) -> str:
     """Return what two runs must have in common of their results; the same for all where any result is right."""
-    if campaign.program.result == "any":
+    if spec.program.result == "any":
         return _ANY_RESULT
-    return digest_of_result(command.stdout, [command.folder / name for name in campaign.program.outputs])
+    return digest_of_result(command.stdout, [command.folder / name for name in spec.program.outputs])
 
 
-def _check_outcome(campaign: CampaignSpec, command: Command, outcome: Outcome, expected: ProgramResult) -> None:
+def _check_outcome(spec: CampaignSpec, command: Command, outcome: Outcome, expected: ProgramResult) -> None:
     folder = command.stdout.parent
     if outcome.timed_out:
         raise TimedOutError(
@@ -304,7 +304,7 @@ def _check_outcome(campaign: CampaignSpec, command: Command, outcome: Outcome, e
         )
     if _disk_full(folder):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
-    if outcome.exit_code == _KILLED + (campaign.measure.signal or SIGNAL):
+    if outcome.exit_code == _KILLED + (spec.measure.signal or SIGNAL):
         raise RunError(
             "the program was killed by the sampler's signal: it took the signal's handler away, or sent its timer to "
             "a program it became. Choose "
@@ -314,7 +314,7 @@ def _check_outcome(campaign: CampaignSpec, command: Command, outcome: Outcome, e
         raise RunError(
             f"the program {_how_it_ended(outcome)}; exit code {expected.exit_code} is expected. {_last_stderr(folder)}"
         )
-    digest = _digest(campaign, command)
+    digest = _digest(spec, command)
     if digest != expected.digest:
         raise RunError(
             f"the program gave another result than when it was not measured (sha256 {digest[:12]}…, expected "

@@ -59,7 +59,7 @@ class Session:
 
     Attributes
     ----------
-    campaign : CampaignSpec
+    spec : CampaignSpec
         The spec.
     folder : Path
         The campaign's folder.
@@ -83,7 +83,7 @@ class Session:
         How many times as long as the program the slowest of the others takes, at least 1.
     """
 
-    campaign: CampaignSpec
+    spec: CampaignSpec
     folder: Path
     passes: Mapping[str, Pass]
     built: Mapping[str, Built]
@@ -123,7 +123,7 @@ def execute_in(
         put_in_place(built.tree, layout)
     other = built.configuration.program
     return execute(
-        session.campaign.of_program(other),
+        session.spec.of_program(other),
         folder,
         sampling,
         build=built.tree,
@@ -138,7 +138,7 @@ def execute_in(
             "host": session.host,
             "program": session.program,
             "order": order,
-            "campaign": session.campaign.name,
+            "campaign": session.spec.name,
             "campaign_id": session.identity,
             **facts,
         },
@@ -165,7 +165,7 @@ def software_metrics_in(session: Session, run: PlannedRun) -> Iterator[SoftwareM
 
 
 def _software_metrics(session: Session, configuration: Configuration, tree: Path | None) -> SoftwareMetrics:
-    campaign = session.campaign
+    campaign = session.spec
     scratch = session.folder / "runs" / "0000" / "scratch"
     command = program_command(campaign, scratch=scratch, build=tree, inputs=session.inputs)
     return find_software_metrics(
@@ -174,34 +174,34 @@ def _software_metrics(session: Session, configuration: Configuration, tree: Path
 
 
 def build_configurations(
-    campaign: CampaignSpec, folder: Path, wanted: Sequence[Configuration], manifest: Manifest, progress: Progress
+    spec: CampaignSpec, folder: Path, wanted: Sequence[Configuration], manifest: Manifest, progress: Progress
 ) -> dict[str, Path | None]:
     """Build configurations, each in a folder of its own; existing builds are kept.
 
     Result: Folder of the build by the configuration's name; None for a program that is not built here.
     """
-    built_here = [item for item in wanted if campaign.of_program(item.program).program.build is not None]
+    built_here = [item for item in wanted if spec.of_program(item.program).program.build is not None]
     folders = _numbered(built_here, manifest)
     builds: dict[str, Path | None] = {}
     sites: dict[str, dict[str, int]] = dict(manifest.fact("sites") or {})
     skipped: dict[str, str] = dict(manifest.fact("skipped") or {})
     missing: dict[str, str] = {}
     for item in wanted:
-        program = campaign.of_program(item.program).program
-        source = find_source(program, campaign.folder)
+        program = spec.of_program(item.program).program
+        source = find_source(program, spec.folder)
         if source is None or program.build is None:
             builds[item.name] = None
             continue
-        events = {metric: campaign.measure.software[metric] for metric in item.inert or item.software}
+        events = {metric: spec.measure.software[metric] for metric in item.inert or item.software}
         built = build_configuration(
             program,
             source,
             folder / "builds" / folders[item.name],
             None if item == UNTOUCHED else events,
-            spec_folder=campaign.folder,
+            spec_folder=spec.folder,
             announce=partial(progress.step, f"building {item.name}"),
             sham=item.sham_of is not None,
-            layouts=campaign.campaign.layouts == "varied" and item != UNTOUCHED,
+            layouts=spec.campaign.layouts == "varied" and item != UNTOUCHED,
         )
         # A session that was killed may have left another layout there, or a part of one.
         put_in_place(built.folder, AS_BUILT)
@@ -210,9 +210,7 @@ def build_configurations(
         skipped |= built.skipped
         missing |= built.missing
     if missing:
-        raise SpecError(
-            "\n".join(f"{metric_position(campaign, metric)}: {message}" for metric, message in missing.items())
-        )
+        raise SpecError("\n".join(f"{metric_position(spec, metric)}: {message}" for metric, message in missing.items()))
     manifest.set_facts(sites=sites, skipped=skipped)
     return builds
 
@@ -232,7 +230,7 @@ def first_layout_of(part: int) -> int:
 
 
 def make_layouts(
-    campaign: CampaignSpec,
+    spec: CampaignSpec,
     built: Mapping[str, tuple[Configuration, Path | None]],
     runs: Iterable[tuple[str, int]],
     manifest: Manifest,
@@ -248,16 +246,16 @@ def make_layouts(
         layouts = wanted.get(name)
         if layouts is None:
             continue
-        program = campaign.of_program(configuration.program).program
-        source = find_source(program, campaign.folder)
+        program = spec.of_program(configuration.program).program
+        source = find_source(program, spec.folder)
         if source is None or tree is None:
             raise SpecError(f"{name}: a program that is not built here has one layout")
         progress.step(f"linking {len(layouts)} {'layout' if len(layouts) == 1 else 'layouts'} of {name}")
         # A sham has the layouts of what it is compared with.
         drawn_for = configuration.sham_of or name
         for number in layouts:
-            text = f"{campaign.campaign.seed}/{drawn_for}/{number}"
-            make_layout(program, source, tree, number, text, spec_folder=campaign.folder)
+            text = f"{spec.campaign.seed}/{drawn_for}/{number}"
+            make_layout(program, source, tree, number, text, spec_folder=spec.folder)
         notes[name] = list(layout_notes(tree))
     if wanted:
         manifest.set_facts(layout_notes=notes)

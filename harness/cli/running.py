@@ -21,7 +21,7 @@ _RUNS_FAILED = 1
 
 
 def run_and_show(
-    campaign: CampaignSpec,
+    spec: CampaignSpec,
     folder: Path,
     arguments: argparse.Namespace,
     progress: TerminalProgress,
@@ -39,7 +39,7 @@ def run_and_show(
     from unperturbed.harness.results.judge import judge
 
     if arguments.no_check:
-        return _only_measure(campaign, folder, arguments, progress)
+        return _only_measure(spec, folder, arguments, progress)
     if is_installed("analysis"):
         warm_once("alignment", progress.step)
     else:
@@ -50,12 +50,12 @@ def run_and_show(
     judgement, repaired = None, False
     while judgement is None:
         try:
-            run_campaign(campaign, folder, progress)
+            run_campaign(spec, folder, progress)
         finally:
             progress.end()
         progress.step("checking and writing the report")
         try:
-            judgement = judge(folder, campaign, watch=progress.watch)
+            judgement = judge(folder, spec, watch=progress.watch)
         except MissingExtraError as error:
             raise HostError(
                 f"every run is kept in {folder}; no verdict: {error}. "
@@ -71,12 +71,12 @@ def run_and_show(
         finally:
             progress.end()
     report = folder / "report.html"
-    code = show_judgement(campaign, judgement, report, as_json=arguments.json, fail_on=arguments.fail_on)
+    code = show_judgement(spec, judgement, report, as_json=arguments.json, fail_on=arguments.fail_on)
     if drafted is not None and not arguments.json:
         print(f"spec:   {drafted} (edit it to continue)")
         wanted = runs_that_decide(judgement.verdicts)
         if wanted is not None:
-            keys = "baseline_runs" if campaign.programs else "baseline_runs and runs"
+            keys = "baseline_runs" if spec.programs else "baseline_runs and runs"
             print(f"next:   set {keys} to {wanted} in it, then: unperturbed run {drafted}")
     progress.result(code, campaign=str(folder), report=str(report))
     if arguments.open:
@@ -84,15 +84,13 @@ def run_and_show(
     return code
 
 
-def _only_measure(
-    campaign: CampaignSpec, folder: Path, arguments: argparse.Namespace, progress: TerminalProgress
-) -> int:
+def _only_measure(spec: CampaignSpec, folder: Path, arguments: argparse.Namespace, progress: TerminalProgress) -> int:
     """Run what is left of a campaign; return 1 when runs failed."""
     from unperturbed.harness.campaign.execution import run_campaign
     from unperturbed.harness.campaign.manifest import Manifest
 
     try:
-        run_campaign(campaign, folder, progress)
+        run_campaign(spec, folder, progress)
     finally:
         progress.end()
     with Manifest(folder / "campaign.sqlite", read_only=True) as manifest:

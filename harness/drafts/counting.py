@@ -56,19 +56,19 @@ def choose_counted(counts: Mapping[str, int]) -> Chosen:
     return Chosen(tuple(chosen), f"not counted, as it {'; '.join(parts)}" if parts else "")
 
 
-def count_once(campaign: CampaignSpec, scratch: Path, exit_code: int) -> Mapping[str, int] | None:
+def count_once(spec: CampaignSpec, scratch: Path, exit_code: int) -> Mapping[str, int] | None:
     """Run a program once and return how often each software metric of its spec happened; None where that fails.
 
     `scratch`: An empty folder.
     """
     folder = scratch / "counted"
     folder.mkdir()
-    command = program_command(campaign, scratch=scratch, build=None, inputs=scratch)
+    command = program_command(spec, scratch=scratch, build=None, inputs=scratch)
     try:
-        metrics = find_software_metrics(campaign, campaign.measure.software, command)
+        metrics = find_software_metrics(spec, spec.measure.software, command)
         sampling = Sampling(Pass("main", NONE, ()), metrics, _INTERVAL_NS, "monotonic", _CAPACITY, whole=True)
         trace = execute(
-            campaign,
+            spec,
             folder,
             sampling,
             build=None,
@@ -79,7 +79,7 @@ def count_once(campaign: CampaignSpec, scratch: Path, exit_code: int) -> Mapping
         )
     except UnperturbedError:  # counting is a help: a campaign says in its own words what cannot be counted
         return None
-    return {name: int(trace[name].sum()) for name in campaign.measure.software}
+    return {name: int(trace[name].sum()) for name in spec.measure.software}
 
 
 def functions_of_script(words: Sequence[str], folder: Path) -> tuple[str, ...]:

@@ -82,7 +82,7 @@ class Coordination:
 
     Attributes
     ----------
-    campaign : CampaignSpec
+    spec : CampaignSpec
         The spec, with `nodes`.
     kind : Kind
         What the parts make.
@@ -96,7 +96,7 @@ class Coordination:
         What this session knows of each part.
     """
 
-    campaign: CampaignSpec
+    spec: CampaignSpec
     kind: Kind
     manifest: Manifest
     progress: Progress
@@ -122,42 +122,42 @@ class Coordination:
         _watch(self, until)
 
 
-def run_on_nodes(campaign: CampaignSpec, folder: Path, progress: Progress) -> tuple[str, ...]:
+def run_on_nodes(spec: CampaignSpec, folder: Path, progress: Progress) -> tuple[str, ...]:
     """Run a campaign on nodes, or what is left of it.
 
     Result: What a reader of the verdicts must know: parts that the campaign ends without, and why.
     """
-    with coordinated(campaign, folder, progress, VERDICTS) as coordination:
+    with coordinated(spec, folder, progress, VERDICTS) as coordination:
         coordination.watch()
-        return _missing(campaign, coordination.standings)
+        return _missing(spec, coordination.standings)
 
 
 @contextmanager
-def coordinated(campaign: CampaignSpec, folder: Path, progress: Progress, kind: Kind) -> Iterator[Coordination]:
+def coordinated(spec: CampaignSpec, folder: Path, progress: Progress, kind: Kind) -> Iterator[Coordination]:
     """Hold a campaign's folder, build what is measured, and make the folders of its parts. Nothing is submitted yet."""
-    if campaign.nodes is None:
+    if spec.nodes is None:
         raise SpecError("the spec has no `nodes`")
     folder = folder.absolute()
-    with lock_campaign(campaign, folder, kind.whole) as manifest:
+    with lock_campaign(spec, folder, kind.whole) as manifest:
         (folder / FOLDER).mkdir(exist_ok=True)
         (folder / FOLDER / _CANCELLED).unlink(missing_ok=True)
-        if not campaign.parameters:
-            check_budget(campaign, 1)
-        for name in ("", *campaign.programs):
-            check_compilers(campaign.of_program(name).program)
-            check_sampled_program(campaign.of_program(name))
-        workspace = build_and_stage(kind.share(campaign, 1), folder, manifest, progress)
-        if kind is VERDICTS and campaign.campaign.layouts == "varied":
-            link_layouts(campaign, workspace, manifest, progress)
-        parts = parts_of(folder, campaign.nodes.count)
+        if not spec.parameters:
+            check_budget(spec, 1)
+        for name in ("", *spec.programs):
+            check_compilers(spec.of_program(name).program)
+            check_sampled_program(spec.of_program(name))
+        workspace = build_and_stage(kind.share(spec, 1), folder, manifest, progress)
+        if kind is VERDICTS and spec.campaign.layouts == "varied":
+            link_layouts(spec, workspace, manifest, progress)
+        parts = parts_of(folder, spec.nodes.count)
         for part in parts:
-            _make_part(campaign, part, manifest, folder, kind)
-        engine = engine_of(campaign.nodes, folder, str(manifest.fact("id")))
+            _make_part(spec, part, manifest, folder, kind)
+        engine = engine_of(spec.nodes, folder, str(manifest.fact("id")))
         engine.check()
         manifest.set_facts(submitted=True)
-        standings = tuple(_Standing(part, kind.least(campaign, part.number)) for part in parts)
+        standings = tuple(_Standing(part, kind.least(spec, part.number)) for part in parts)
         try:
-            yield Coordination(campaign, kind, manifest, progress, engine, standings)
+            yield Coordination(spec, kind, manifest, progress, engine, standings)
         except KeyboardInterrupt:
             progress.note(
                 "the parts that were submitted go on without this command; the same command watches them again, and "
@@ -166,10 +166,10 @@ def coordinated(campaign: CampaignSpec, folder: Path, progress: Progress, kind: 
             raise
 
 
-def cancel(campaign: CampaignSpec, folder: Path) -> int:
+def cancel(spec: CampaignSpec, folder: Path) -> int:
     """End the jobs of a campaign; finished runs are kept. A command that watches them ends too."""
     path = folder / "campaign.sqlite"
-    if campaign.nodes is None or not path.is_file():
+    if spec.nodes is None or not path.is_file():
         raise SpecError(f"{folder} holds no campaign on nodes, so there is nothing to cancel")
     with Manifest(path, read_only=True) as manifest:
         identity, kind = str(manifest.fact("id")), kind_of(manifest)
@@ -177,14 +177,14 @@ def cancel(campaign: CampaignSpec, folder: Path) -> int:
         raise SpecError(f"{folder} holds no campaign on nodes, so there is nothing to cancel")
     (folder / FOLDER).mkdir(exist_ok=True)
     (folder / FOLDER / _CANCELLED).touch()
-    engine = engine_of(campaign.nodes, folder.absolute(), identity)
+    engine = engine_of(spec.nodes, folder.absolute(), identity)
     engine.check()
-    return engine.cancel(parts_of(folder.absolute(), campaign.nodes.count))
+    return engine.cancel(parts_of(folder.absolute(), spec.nodes.count))
 
 
-def _make_part(campaign: CampaignSpec, part: NodePart, whole: Manifest, home: Path, kind: Kind) -> None:
+def _make_part(spec: CampaignSpec, part: NodePart, whole: Manifest, home: Path, kind: Kind) -> None:
     """Make a part's folder and manifest, once; from then on the node's process alone writes there."""
-    share = kind.share(campaign, part.number)
+    share = kind.share(spec, part.number)
     if (part.folder / "campaign.sqlite").is_file():
         with reading(part) as known:
             check_owner(known, share, kind.part)
@@ -192,7 +192,7 @@ def _make_part(campaign: CampaignSpec, part: NodePart, whole: Manifest, home: Pa
                 return
     with lock_campaign(share, part.folder, kind.part) as manifest:
         shared = {name: whole.fact(name) for name in _SHARED_FACTS}
-        copy = None if kind.on_demand else staged_folder(campaign, str(whole.fact("id")), part)
+        copy = None if kind.on_demand else staged_folder(spec, str(whole.fact("id")), part)
         manifest.set_facts(part=part.number, shared=str(home), staged=copy and str(copy), **shared)
 
 
@@ -256,7 +256,7 @@ def _give_up_lost(
 def _look(watched: Coordination, one: _Standing) -> None:
     """Read how far a part is."""
     with reading(one.part) as manifest:
-        one.runs, one.planned = watched.kind.needed(watched.campaign, one.part, manifest)
+        one.runs, one.planned = watched.kind.needed(watched.spec, one.part, manifest)
 
 
 def _submit(engine: Engine, one: _Standing, standings: Sequence[_Standing], progress: Progress) -> bool:
@@ -327,12 +327,12 @@ def _described(standings: Sequence[_Standing], jobs: Mapping[int, Job]) -> str:
     return f"{sum(one.over for one in standings)} of {counted(total, 'run')} over: {', '.join(words)}"
 
 
-def _missing(campaign: CampaignSpec, standings: Sequence[_Standing]) -> tuple[str, ...]:
+def _missing(spec: CampaignSpec, standings: Sequence[_Standing]) -> tuple[str, ...]:
     """Return what the campaign ends without; raise where no node can be judged."""
     notes, judged = [], 0
     for one in standings:
         with reading(one.part) as manifest:
-            lacking = lacks(share_of(campaign, one.part.number), done_runs(manifest))
+            lacking = lacks(share_of(spec, one.part.number), done_runs(manifest))
         judged += not lacking
         if one.given_up:
             consequence = f"it is not judged ({', '.join(lacking)})" if lacking else "its finished runs are judged"

@@ -27,7 +27,7 @@ _DIGITS = 16
 
 
 def node_facts(
-    campaign: CampaignSpec, builds: Mapping[str, Path | None], inputs: Path, *, root: Path = REAL
+    spec: CampaignSpec, builds: Mapping[str, Path | None], inputs: Path, *, root: Path = REAL
 ) -> dict[str, str]:
     """Return what is compared of a node.
 
@@ -50,7 +50,7 @@ def node_facts(
         "transparent huge pages": pages[1] if pages else "unknown",
         "perf_event_paranoid": text(root / "proc/sys/kernel/perf_event_paranoid") or "unknown",
         "memory": f"{int(memory[1]) / 2**20:.0f} GiB" if memory else "unknown",
-        "program and libraries": binaries_digest(campaign, builds, inputs),
+        "program and libraries": binaries_digest(spec, builds, inputs),
     }
 
 
@@ -68,14 +68,14 @@ def differences(first: Mapping[str, str], own: Mapping[str, str]) -> tuple[tuple
     return tuple(hard), tuple(soft)
 
 
-def binary_files(campaign: CampaignSpec, name: str, build: Path | None, inputs: Path) -> dict[str, Path]:
+def binary_files(spec: CampaignSpec, name: str, build: Path | None, inputs: Path) -> dict[str, Path]:
     """Return the files of one build's program that a node loads before it runs.
 
     `build`: The build's folder, None where nothing is built.
     Result: The `program`, and each library by its name, as this node's linker finds it; empty where the program is
     none.
     """
-    own = campaign.of_program(name if name in campaign.programs else "")
+    own = spec.of_program(name if name in spec.programs else "")
     command = program_command(own, scratch=inputs, build=build, inputs=inputs)
     if command.binary is None:
         return {}
@@ -97,11 +97,11 @@ def _c_library() -> str:
         return " ".join(platform.libc_ver()).strip() or "unknown"
 
 
-def binaries_digest(campaign: CampaignSpec, builds: Mapping[str, Path | None], inputs: Path) -> str:
+def binaries_digest(spec: CampaignSpec, builds: Mapping[str, Path | None], inputs: Path) -> str:
     """Return one digest of the program of every build, and of the libraries that this node's linker finds for it."""
     content = hashlib.sha256()
     for name, build in sorted(builds.items()):
-        files = binary_files(campaign, name, build, inputs)
+        files = binary_files(spec, name, build, inputs)
         if not files:
             content.update(f"{name}: none\n".encode())
         for label, file in sorted(files.items()):

@@ -44,25 +44,25 @@ class Kind:
     on_demand: bool = False
 
 
-def _planned(campaign: CampaignSpec, number: int) -> int:
-    return sum(item.runs for item in configurations(share_of(campaign, number)))
+def _planned(spec: CampaignSpec, number: int) -> int:
+    return sum(item.runs for item in configurations(share_of(spec, number)))
 
 
-def _needed(campaign: CampaignSpec, part: NodePart, manifest: Manifest) -> tuple[Counter[str], int]:
+def _needed(spec: CampaignSpec, part: NodePart, manifest: Manifest) -> tuple[Counter[str], int]:
     passes = len(manifest.fact("passes") or [{}])
-    return Counter(manifest.counts()), _planned(campaign, part.number) * passes
+    return Counter(manifest.counts()), _planned(spec, part.number) * passes
 
 
-def _rows(campaign: CampaignSpec, number: int) -> int:
-    return len(dealt_points(campaign, number)) * campaign.campaign.repetitions
+def _rows(spec: CampaignSpec, number: int) -> int:
+    return len(dealt_points(spec, number)) * spec.campaign.repetitions
 
 
-def _needed_for_rows(campaign: CampaignSpec, part: NodePart, manifest: Manifest) -> tuple[Counter[str], int]:
+def _needed_for_rows(spec: CampaignSpec, part: NodePart, manifest: Manifest) -> tuple[Counter[str], int]:
     """Leave out the runs of points, repetitions and steps that the spec no longer has.
 
     Where the unmeasured program fails, nothing else is run at the point: its planned runs have failed too.
     """
-    own, repetitions = set(dealt_points(campaign, part.number)), campaign.campaign.repetitions
+    own, repetitions = set(dealt_points(spec, part.number)), spec.campaign.repetitions
     steps = manifest.fact("steps")
     runs = [
         state
@@ -79,11 +79,11 @@ def _needed_for_rows(campaign: CampaignSpec, part: NodePart, manifest: Manifest)
     found: Counter[str] = Counter(
         "failed" if state.state == "planned" and state.run.point in first_failed else state.state for state in runs
     )
-    return found, _rows(campaign, part.number) * len(steps or [""])
+    return found, _rows(spec, part.number) * len(steps or [""])
 
 
-def _baselines(campaign: CampaignSpec, number: int) -> CampaignSpec:
-    return share_of(baselines_alone(campaign), number)
+def _baselines(spec: CampaignSpec, number: int) -> CampaignSpec:
+    return share_of(baselines_alone(spec), number)
 
 
 def _requested(_campaign: CampaignSpec, part: NodePart, manifest: Manifest) -> tuple[Counter[str], int]:

@@ -64,32 +64,32 @@ def parts_of(folder: Path, count: int) -> tuple[NodePart, ...]:
     return tuple(NodePart(number, folder / FOLDER / f"{number:02d}") for number in range(1, count + 1))
 
 
-def share_of(campaign: CampaignSpec, number: int) -> CampaignSpec:
+def share_of(spec: CampaignSpec, number: int) -> CampaignSpec:
     """Return the campaign that one node makes: its share of the runs, in an order of its own.
 
     `number`: Number of the part, from 1.
     Result: With the digest of the whole campaign. A larger total never makes a share smaller. A sweep is dealt out by
     its points, see `dealt_points`: its share is the sweep itself, at one of them.
     """
-    if campaign.nodes is None:
-        return campaign
-    if campaign.parameters:
-        return at_a_point(campaign)
-    design, count = campaign.campaign, campaign.nodes.count
+    if spec.nodes is None:
+        return spec
+    if spec.parameters:
+        return at_a_point(spec)
+    design, count = spec.campaign, spec.nodes.count
     shares = {
         key: total // count + (number <= total % count)
         for key, total in (("baseline_runs", design.baseline_runs), ("runs", design.runs))
     }
-    update = {**shares, "seed": own_seed(campaign, number)}
-    return campaign.model_copy(update={"campaign": design.model_copy(update=update)})
+    update = {**shares, "seed": own_seed(spec, number)}
+    return spec.model_copy(update={"campaign": design.model_copy(update=update)})
 
 
-def own_seed(campaign: CampaignSpec, number: int) -> int:
+def own_seed(spec: CampaignSpec, number: int) -> int:
     """Return the seed of the order in which one node makes its runs."""
-    return random.Random(f"{campaign.campaign.seed}/{number}").randrange(2**63)
+    return random.Random(f"{spec.campaign.seed}/{number}").randrange(2**63)
 
 
-def dealt_points(campaign: CampaignSpec, number: int) -> tuple[int, ...]:
+def dealt_points(spec: CampaignSpec, number: int) -> tuple[int, ...]:
     """Return the points of a sweep that one node measures, with all their repetitions.
 
     `number`: Number of the part, from 1.
@@ -101,12 +101,12 @@ def dealt_points(campaign: CampaignSpec, number: int) -> tuple[int, ...]:
     differ by one point at most, neighbouring points lie on different nodes, no parameter goes with the node, and
     further points leave the first ones where they are.
     """
-    if campaign.nodes is None:
-        return tuple(range(1, count_points(campaign) + 1))
-    count, total, found = campaign.nodes.count, count_points(campaign), []
+    if spec.nodes is None:
+        return tuple(range(1, count_points(spec) + 1))
+    count, total, found = spec.nodes.count, count_points(spec), []
     for start in range(0, total, count):
         order = list(range(1, count + 1))
-        random.Random(f"nodes/{campaign.campaign.seed}/{start}").shuffle(order)
+        random.Random(f"nodes/{spec.campaign.seed}/{start}").shuffle(order)
         point = start + 1 + order.index(number)
         found += [point] if point <= total else []
     return tuple(found)
@@ -144,13 +144,13 @@ def recorded_share(manifest: Manifest) -> CampaignSpec | None:
     return share_of(parse_spec(text, path, Path(path).parent, recorded=True), number)
 
 
-def lacks(campaign: CampaignSpec, done: Mapping[str, int]) -> tuple[str, ...]:
+def lacks(spec: CampaignSpec, done: Mapping[str, int]) -> tuple[str, ...]:
     """Return which configurations have too few runs on a node for a comparison there.
 
     Result: A clause each, as `baseline 3 of 5`; empty where the node can be judged.
     """
     found = []
-    for item in configurations(campaign):
+    for item in configurations(spec):
         least = LEAST_BASELINE_RUNS if item.name == BASELINE else LEAST_RUNS
         if done.get(item.name, 0) < least:
             found.append(f"{item.name} {done.get(item.name, 0)} of {least}")

@@ -25,37 +25,37 @@ _ID_DIGITS = 12
 _COPY = "copy"
 
 
-def staged_folder(campaign: CampaignSpec, identity: str, part: NodePart) -> Path | None:
+def staged_folder(spec: CampaignSpec, identity: str, part: NodePart) -> Path | None:
     """Return where a part's node keeps its copy; None where the program runs from the campaign's folder.
 
     Only the part's number differs between nodes, so that two parts never meet in one folder. The length of the path,
     which moves the program's stack, is the same on all. Where layouts vary, each node needs a copy, as it puts the
     layout of each run into the build: without `stage`, in the part's folder.
     """
-    if campaign.nodes is None:
+    if spec.nodes is None:
         return None
-    if campaign.nodes.stage is None:
-        return part.folder / _COPY if campaign.campaign.layouts == "varied" else None
-    return Path(campaign.nodes.stage) / f"unperturbed-{identity[:_ID_DIGITS]}-{part.name}"
+    if spec.nodes.stage is None:
+        return part.folder / _COPY if spec.campaign.layouts == "varied" else None
+    return Path(spec.nodes.stage) / f"unperturbed-{identity[:_ID_DIGITS]}-{part.name}"
 
 
-def link_layouts(campaign: CampaignSpec, workspace: Workspace, manifest: Manifest, progress: Progress) -> None:
+def link_layouts(spec: CampaignSpec, workspace: Workspace, manifest: Manifest, progress: Progress) -> None:
     """Link the layouts of the runs of all nodes once. Each node has different ones: its changes are independent."""
-    count = campaign.nodes.count if campaign.nodes is not None else 1
+    count = spec.nodes.count if spec.nodes is not None else 1
     runs = [
         (item.name, first_layout_of(part) + run)
         for part in range(1, count + 1)
-        for item in configurations(share_of(campaign, part))
+        for item in configurations(share_of(spec, part))
         for run in range(item.runs)
     ]
-    built = {item.name: (item, workspace.builds[item.name]) for item in configurations(campaign)}
-    make_layouts(campaign, built, runs, manifest, progress)
+    built = {item.name: (item, workspace.builds[item.name]) for item in configurations(spec)}
+    make_layouts(spec, built, runs, manifest, progress)
     for tree in filter(None, workspace.builds.values()):
         put_in_place(tree, AS_BUILT)  # what nodes copy
 
 
 @contextmanager
-def staged(campaign: CampaignSpec, home: Path, workspace: Workspace, folder: Path) -> Iterator[Workspace]:
+def staged(spec: CampaignSpec, home: Path, workspace: Workspace, folder: Path) -> Iterator[Workspace]:
     """Copy builds and inputs to a folder of this node, and remove the copy in the end.
 
     A copy that a killed process left is removed first.
@@ -66,7 +66,7 @@ def staged(campaign: CampaignSpec, home: Path, workspace: Workspace, folder: Pat
             copies = _copy(home, workspace, folder)
         except (OSError, shutil.Error) as error:
             raise HostError(f"the builds cannot be copied to {folder.parent}: {_reason(error)}") from None
-        _compare(campaign, home, workspace, copies)
+        _compare(spec, home, workspace, copies)
         yield copies
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -100,17 +100,17 @@ def _copy(home: Path, workspace: Workspace, folder: Path) -> Workspace:
     return Workspace(builds, folder / workspace.inputs.relative_to(home), workspace.program)
 
 
-def _compare(campaign: CampaignSpec, home: Path, workspace: Workspace, copies: Workspace) -> None:
+def _compare(spec: CampaignSpec, home: Path, workspace: Workspace, copies: Workspace) -> None:
     for name, build in copies.builds.items():
         if build is None:
             continue
-        for label, file in binary_files(campaign, name, build, copies.inputs).items():
+        for label, file in binary_files(spec, name, build, copies.inputs).items():
             if file.resolve().is_relative_to((home / "builds").resolve()):
                 raise SpecError(
                     f"the copied program of {name} still loads {label} from {file}, an absolute path in its build: "
                     "link it with a run path that begins with $ORIGIN, or leave out `stage` and `layouts: varied`"
                 )
-    built, copied = (binaries_digest(campaign, one.builds, one.inputs) for one in (workspace, copies))
+    built, copied = (binaries_digest(spec, one.builds, one.inputs) for one in (workspace, copies))
     if built != copied:
         raise HostError(
             f"the program that was copied to this node, with its libraries, is not the one that was built ({copied}, "

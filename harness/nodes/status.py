@@ -193,8 +193,8 @@ def _parts(folder: Path, identity: str, kind: Kind) -> tuple[PartStatus, ...]:
     return tuple(_part(campaign, kind, part, jobs.get(part.number)) for part in parts)
 
 
-def _part(campaign: CampaignSpec, kind: Kind, part: NodePart, job: Job | None) -> PartStatus:
-    planned = kind.least(campaign, part.number)
+def _part(spec: CampaignSpec, kind: Kind, part: NodePart, job: Job | None) -> PartStatus:
+    planned = kind.least(spec, part.number)
     path = part.folder / "campaign.sqlite"
     if not path.is_file():
         return PartStatus(part.folder, "", "not begun", {"planned": planned}, waits="it was not submitted yet")

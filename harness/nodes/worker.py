@@ -67,8 +67,8 @@ class Outcome:
     exit_code: int = 0
 
 
-def _make_runs(campaign: CampaignSpec, part: NodePart, progress: Progress) -> None:
-    run_campaign(share_of(campaign, part.number), part.folder, progress)
+def _make_runs(spec: CampaignSpec, part: NodePart, progress: Progress) -> None:
+    run_campaign(share_of(spec, part.number), part.folder, progress)
 
 
 def work(folder: Path, progress: Progress, makers: Mapping[str, Maker] = MappingProxyType({})) -> Outcome:
@@ -107,17 +107,17 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 def _work(
-    campaign: CampaignSpec, home: Path, part: NodePart, node: str, progress: Progress, makers: Mapping[str, Maker]
+    spec: CampaignSpec, home: Path, part: NodePart, node: str, progress: Progress, makers: Mapping[str, Maker]
 ) -> Outcome:
     with Manifest(home / "campaign.sqlite", read_only=True) as manifest:
         kind = kind_of(manifest) or VERDICTS
-    share = kind.share(campaign, part.number)
+    share = kind.share(spec, part.number)
     with reading(part) as manifest:
         workspace, copy = shared_workspace(share, manifest, staged=False), manifest.fact("staged")
     if workspace is None:
         raise SpecError(f"{part.folder} is no part of a campaign")
-    parts = parts_of(home, campaign.nodes.count if campaign.nodes else 0)
-    make = partial({CAMPAIGN: _make_runs, **makers}[kind.part], campaign, part, progress)
+    parts = parts_of(home, spec.nodes.count if spec.nodes else 0)
+    make = partial({CAMPAIGN: _make_runs, **makers}[kind.part], spec, part, progress)
     if copy is None:
         return _work_from(workspace, share, home, part, parts, node, progress, make)
     if part.owner is not None and (why := claim(part, parts, node)):

@@ -177,13 +177,13 @@ class ProgramCommand:
         return tuple(Path(folder) for folder in self.environment.get("LD_LIBRARY_PATH", "").split(":") if folder)
 
 
-def program_command(campaign: CampaignSpec, *, scratch: Path, build: Path | None, inputs: Path) -> ProgramCommand:
+def program_command(spec: CampaignSpec, *, scratch: Path, build: Path | None, inputs: Path) -> ProgramCommand:
     """Return the command that runs the program; in a sweep, at the campaign's point (`CampaignSpec.at_point`).
 
     `build`: Folder of the configuration's build, None when nothing is built.
     """
-    program = campaign.program
-    known = {"scratch": str(scratch), "inputs": str(inputs), "spec": str(campaign.folder), **campaign.point}
+    program = spec.program
+    known = {"scratch": str(scratch), "inputs": str(inputs), "spec": str(spec.folder), **spec.point}
     if build is not None:
         known |= {"build": str(build), "source": str(build)}
     words = (

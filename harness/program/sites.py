@@ -75,59 +75,55 @@ class SpecSites:
     skipped: Mapping[str, str]
 
 
-def find_all_sites(campaign: CampaignSpec, step: Callable[[str], None], *, at_point: CampaignSpec) -> SpecSites:
+def find_all_sites(spec: CampaignSpec, step: Callable[[str], None], *, at_point: CampaignSpec) -> SpecSites:
     """Build a spec's program with all its software metrics at once, and find where each counts.
 
     Nothing is run but the build.
     """
-    software = campaign.measure.software
+    software = spec.measure.software
     if not software:
         raise SpecError(
-            f"{campaign.path}: the spec has no software metrics (measure: software:), so there is nothing to look for"
+            f"{spec.path}: the spec has no software metrics (measure: software:), so there is nothing to look for"
         )
-    check_compilers(campaign.program)
-    source = find_source(campaign.program, campaign.folder)
+    check_compilers(spec.program)
+    source = find_source(spec.program, spec.folder)
     # In the cache, not in /tmp: that is often too small for a source tree, and may forbid running what lies in it.
     with scratch_folder("sites", user_cache()) as folder:
         tree = None
         report = SiteReport([])
-        if source is not None and campaign.program.build is not None:
+        if source is not None and spec.program.build is not None:
             step("building with every software metric")
-            tree = build_configuration(
-                campaign.program, source, folder / "00", software, spec_folder=campaign.folder
-            ).folder
+            tree = build_configuration(spec.program, source, folder / "00", software, spec_folder=spec.folder).folder
             report = read_sites(folder / "00" / "toolchain")
         command = program_command(at_point, scratch=folder, build=tree, inputs=folder)
         faults = missing_metrics(report, software)
         found = []
         for name, event in software.items():
             if event.means == "compiled":
-                found.append(_compiled(campaign, name, event, report, tree, faults))
+                found.append(_compiled(spec, name, event, report, tree, faults))
             else:
-                found.append(_sourceless(campaign, name, event, command, tree))
+                found.append(_sourceless(spec, name, event, command, tree))
         skipped = {_shown(file, tree): reason.replace(f"{tree}/", "") for file, reason in report.skipped.items()}
         return SpecSites(tuple(found), skipped)
 
 
 def _compiled(
-    campaign: CampaignSpec, name: str, event: Event, report: SiteReport, tree: Path | None, faults: Mapping[str, str]
+    spec: CampaignSpec, name: str, event: Event, report: SiteReport, tree: Path | None, faults: Mapping[str, str]
 ) -> MetricSites:
     sites, uncounted = (
         tuple(Place(_shown(site.file, tree), site.line, site.text) for site in found.get(name, ()))
         for found in (report.sites, report.uncounted)
     )
     instructions, cost = _predicted(event)
-    fault = f"{metric_position(campaign, name)}: {faults[name]}" if name in faults else ""
+    fault = f"{metric_position(spec, name)}: {faults[name]}" if name in faults else ""
     return MetricSites(name, event, sites, uncounted, instructions, cost, fault)
 
 
-def _sourceless(
-    campaign: CampaignSpec, name: str, event: Event, command: ProgramCommand, tree: Path | None
-) -> MetricSites:
+def _sourceless(spec: CampaignSpec, name: str, event: Event, command: ProgramCommand, tree: Path | None) -> MetricSites:
     """Find where a metric counts that is not compiled in."""
     try:
         if event.means == "kernel":
-            probes = probe_sites(campaign, name, event, command)
+            probes = probe_sites(spec, name, event, command)
             mixed = len({site.hit for site in probes}) > 1
             places = tuple(
                 Place(_shown(str(site.path), tree), 0, site.text + (f": {HIT_COSTS[site.hit]}" if mixed else ""))
@@ -136,8 +132,8 @@ def _sourceless(
             dearest = max(probes, key=lambda site: HIT_NS[site.hit])
             return MetricSites(name, event, places, (), None, HIT_COSTS[dearest.hit])
         if event.means == "python":
-            return _python(campaign, name, event, command)
-        function = interposed(campaign, name, event, command)
+            return _python(spec, name, event, command)
+        function = interposed(spec, name, event, command)
     except SpecError as error:
         return MetricSites(name, event, (), (), None, "", str(error))
     text = "; ".join([f"calls of {function.function}", *function.notes])
@@ -146,8 +142,8 @@ def _sourceless(
     return MetricSites(name, event, places, uncounted, *_CALLS[platform.machine() == "aarch64", event.threads])
 
 
-def _python(campaign: CampaignSpec, name: str, event: Event, command: ProgramCommand) -> MetricSites:
-    found = python_sites(campaign, name, event, command)
+def _python(spec: CampaignSpec, name: str, event: Event, command: ProgramCommand) -> MetricSites:
+    found = python_sites(spec, name, event, command)
     places = tuple(Place(site.file, site.line, site.text) for site in found.sites[name])
     uncounted = tuple(Place("", 0, why) for why in found.uncounted[name])
     return MetricSites(name, event, places, uncounted, None, f"about 5 ns per entry, in Python {found.version}")

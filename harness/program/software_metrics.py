@@ -70,7 +70,7 @@ class SoftwareMetrics:
 
 
 def find_software_metrics(
-    campaign: CampaignSpec, software: Mapping[str, Event], command: ProgramCommand
+    spec: CampaignSpec, software: Mapping[str, Event], command: ProgramCommand
 ) -> SoftwareMetrics:
     """Find and set up what counts the software metrics of a configuration.
 
@@ -82,13 +82,13 @@ def find_software_metrics(
     finders = {"kernel": probe_sites, "preload": interposed, "python": python_sites}
     for number, (name, event) in enumerate(software.items()):
         try:
-            found[number] = finders[event.means](campaign, name, event, command) if event.means in finders else None
+            found[number] = finders[event.means](spec, name, event, command) if event.means in finders else None
         except SpecError as error:
             faults.append(str(error))
     if faults:
         raise SpecError("\n".join(faults))
     sites = tuple(replace(site, number=number) for number in _of(software, "kernel") for site in found[number])
-    compiler = campaign.program.compilers["cc"]
+    compiler = spec.program.compilers["cc"]
     functions = {number: found[number] for number in _of(software, "preload")}
     preload = [build_interposer(compiler, interposer_source(functions))] if functions else []
     hook = _python_hook(compiler, software, command) if _of(software, "python") else None
@@ -111,9 +111,9 @@ def _of(software: Mapping[str, Event], means: Means) -> list[int]:
     return [number for number, event in enumerate(software.values()) if event.means == means]
 
 
-def probe_sites(campaign: CampaignSpec, name: str, event: Event, command: ProgramCommand) -> tuple[ProbeSite, ...]:
+def probe_sites(spec: CampaignSpec, name: str, event: Event, command: ProgramCommand) -> tuple[ProbeSite, ...]:
     """Return the places of one metric that the kernel counts."""
-    with with_metric_position(campaign, name):
+    with with_metric_position(spec, name):
         return find_probes(
             {name: event},
             program=_binary(command),
@@ -122,16 +122,16 @@ def probe_sites(campaign: CampaignSpec, name: str, event: Event, command: Progra
         )
 
 
-def interposed(campaign: CampaignSpec, name: str, event: Event, command: ProgramCommand) -> Interposed:
+def interposed(spec: CampaignSpec, name: str, event: Event, command: ProgramCommand) -> Interposed:
     """Return the library function whose calls one metric counts."""
-    with with_metric_position(campaign, name):
+    with with_metric_position(spec, name):
         return find_function(event, program=_binary(command), library_path=command.library_path)
 
 
-def python_sites(campaign: CampaignSpec, name: str, event: Event, command: ProgramCommand) -> PythonSites:
+def python_sites(spec: CampaignSpec, name: str, event: Event, command: ProgramCommand) -> PythonSites:
     """Return the functions of a Python program that one metric counts."""
     command.folder.mkdir(parents=True, exist_ok=True)
-    with with_metric_position(campaign, name):
+    with with_metric_position(spec, name):
         return find_python_sites(command.words, {name: event}, environment=command.environment, folder=command.folder)
 
 
@@ -143,22 +143,22 @@ def _binary(command: ProgramCommand) -> Path:
 
 
 @contextmanager
-def with_metric_position(campaign: CampaignSpec, name: str) -> Iterator[None]:
+def with_metric_position(spec: CampaignSpec, name: str) -> Iterator[None]:
     """Prefix a fault with a metric's position in the spec."""
     try:
         yield
     except SpecError as error:
         fault = str(error)
         metric = "" if fault.startswith("software metric") else f"software metric {name!r}: "
-        raise SpecError(f"{metric_position(campaign, name)}: {metric}{fault}") from None
+        raise SpecError(f"{metric_position(spec, name)}: {metric}{fault}") from None
 
 
-def hit_rates(campaign: CampaignSpec, software_metrics: SoftwareMetrics, trace: Trace) -> dict[str, dict[str, float]]:
+def hit_rates(spec: CampaignSpec, software_metrics: SoftwareMetrics, trace: Trace) -> dict[str, dict[str, float]]:
     """Return how often the probes of a configuration were hit in a run, and what a hit costs on this host.
 
     Result: By metric `rate`, hits a second of the program's time without them, and `ns`, a hit's cost.
     """
-    cost = measure_hit_cost(campaign.program.compilers["cc"])
+    cost = measure_hit_cost(spec.program.compilers["cc"])
     found = {}
     counted = {
         site.metric: max(cost.ns(other.hit) for other in software_metrics.sites if other.metric == site.metric)
@@ -173,17 +173,17 @@ def hit_rates(campaign: CampaignSpec, software_metrics: SoftwareMetrics, trace: 
     return found
 
 
-def check_hit_rates(campaign: CampaignSpec, rates: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+def check_hit_rates(spec: CampaignSpec, rates: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     """Yield a sentence for each probe: how often it is hit, and what that costs."""
     for name, found in rates.items():
-        event = campaign.measure.software[name]
+        event = spec.measure.software[name]
         rate, share = found["rate"], found["rate"] * found["ns"] / 1e9
         cost = f"{found['ns'] / 1e3:.2g} us each on this host: {share:.2%} of the program's time"
         hit = f"{rate:,.0f} hits per second, {cost}"
         allowed = _allowed(event, found["ns"])
         if rate > allowed:
             raise SpecError(
-                f"{metric_position(campaign, name)}: {name} is hit too often for a probe of the kernel: {hit}. At most "
+                f"{metric_position(spec, name)}: {name} is hit too often for a probe of the kernel: {hit}. At most "
                 f"{allowed:,} per second are allowed; take a rarer event, compile it in, or ask for it: "
                 f"max_rate: {_rounded_up(rate)}"
             )

@@ -240,7 +240,7 @@ def _as_source_lines(text: str, release: str) -> str:
     return "".join(f"{line}\n" for line in dict.fromkeys(kept))
 
 
-def program_identity(campaign: CampaignSpec, source: Path | None) -> str:
+def program_identity(spec: CampaignSpec, source: Path | None) -> str:
     """Return the identity of a campaign's program, which all its configurations share.
 
     It is made of the content of the source and of the input files, the commands (in these, the content of the files
@@ -249,7 +249,7 @@ def program_identity(campaign: CampaignSpec, source: Path | None) -> str:
 
     `source`: Folder of the source; None for a program that is taken as it is.
     """
-    program = campaign.program
+    program = spec.program
     content = hashlib.sha256()
     for file in () if source is None else source_files(source):
         content.update(json.dumps([os.path.relpath(file, source), *_of_file(file)]).encode())
@@ -257,18 +257,18 @@ def program_identity(campaign: CampaignSpec, source: Path | None) -> str:
     if source is None:
         run[0] = shutil.which(run[0], path=PROGRAM_PATH) or run[0]
     parts = [
-        [_word(campaign, word) for word in run],
+        [_word(spec, word) for word in run],
         program.shell,
         program.working_folder,
-        None if program.stdin is None else _word(campaign, program.stdin),
-        {name: _word(campaign, value) for name, value in program.environment.items()},
-        [file_digest(campaign.folder / name) for name in program.inputs],
-        [_word(campaign, word) for word in shlex.split(program.prepare or "")],
-        [] if program.build is None else [_word(campaign, program.build), dict(program.compilers)],
+        None if program.stdin is None else _word(spec, program.stdin),
+        {name: _word(spec, value) for name, value in program.environment.items()},
+        [file_digest(spec.folder / name) for name in program.inputs],
+        [_word(spec, word) for word in shlex.split(program.prepare or "")],
+        [] if program.build is None else [_word(spec, program.build), dict(program.compilers)],
     ]
     content.update(json.dumps(parts, sort_keys=True).encode())
     for command in (program.build, program.run if program.shell else None):
-        for digest in _contents_beside(campaign, command or ""):
+        for digest in _contents_beside(spec, command or ""):
             content.update(digest.encode())
     name = program.debian or (Path(run[0]).name if source is None else source.resolve().name)
     return f"{name} {content.hexdigest()[:_IDENTITY_DIGITS]}"
@@ -281,16 +281,16 @@ def _of_file(file: Path) -> list[str | bool]:
     return [file_digest(file), os.access(file, os.X_OK)] if file.is_file() else ["special"]
 
 
-def _word(campaign: CampaignSpec, text: str) -> str:
+def _word(spec: CampaignSpec, text: str) -> str:
     """Return a word of a command; of a file, wherever it lies, the content."""
-    names = (*PLACEHOLDERS, *(f"{PARAMETER}{name}" for name in campaign.parameters))
+    names = (*PLACEHOLDERS, *(f"{PARAMETER}{name}" for name in spec.parameters))
     same = {name: f"{{{name}}}" for name in names}
-    word = substitute(text, same | {"spec": str(campaign.folder)})
+    word = substitute(text, same | {"spec": str(spec.folder)})
     named = word.startswith("/") and os.access(word, os.R_OK) and Path(word).is_file()
     return file_digest(word) if named else substitute(text, same)
 
 
-def _contents_beside(campaign: CampaignSpec, command: str) -> list[str]:
+def _contents_beside(spec: CampaignSpec, command: str) -> list[str]:
     """Return the content of the files beside the spec that a command of the shell, or a build's, reads.
 
     What it redirects its output to is none: that changes with every run.
@@ -299,7 +299,7 @@ def _contents_beside(campaign: CampaignSpec, command: str) -> list[str]:
     read = (
         word for before, word in pairwise(["", *words]) if _BESIDE in word and not before.endswith((">", ">&", ">|"))
     )
-    files = (Path(f"{campaign.folder}{word.partition(_BESIDE)[2]}") for word in read)
+    files = (Path(f"{spec.folder}{word.partition(_BESIDE)[2]}") for word in read)
     return [file_digest(file) for file in files if file.is_file() and os.access(file, os.R_OK)]
 
 

@@ -54,23 +54,23 @@ class NodesJudgement:
 
 
 def judge_nodes(
-    folder: Path, campaign: CampaignSpec, *, notes: Sequence[str] = (), write: bool = True, watch: Watch = unwatched
+    folder: Path, spec: CampaignSpec, *, notes: Sequence[str] = (), write: bool = True, watch: Watch = unwatched
 ) -> NodesJudgement:
     """Compute the verdicts of a campaign on nodes.
 
     `write`: Write `report.html` and `nodes.json` into the folder, and the report of each node into its own.
     Result: Over the nodes that have enough runs; the others are named in its notes.
     """
-    if campaign.nodes is None:
+    if spec.nodes is None:
         raise SpecError(f"{folder}: its spec has no `nodes`")
     judged: dict[str, Judgement] = {}
     said, failed, missing = list(notes), list[str](), list[str]()
     results: dict[str, str] = {}
-    for part in parts_of(folder, campaign.nodes.count):
+    for part in parts_of(folder, spec.nodes.count):
         if not (part.folder / "campaign.sqlite").is_file():
             said.append(f"Part {part.name} was never started.")
             continue
-        share = share_of(campaign, part.number)
+        share = share_of(spec, part.number)
         with reading(part) as manifest:
             failed += [f"{part.name}/{state.run.id}" for state in manifest.runs("failed")]
             missing += [f"{part.name}/{state.run.id}" for state in manifest.runs("planned", "running")]
@@ -86,17 +86,17 @@ def judge_nodes(
         judged[node] = judge(part.folder, share, write=write, watch=watch)
     if not judged:
         raise SpecError(f"{folder}: no node has enough finished runs to be judged. {' '.join(said)}".rstrip())
-    if len(set(results.values())) > 1 and campaign.program.result == "same":
+    if len(set(results.values())) > 1 and spec.program.result == "same":
         said.append("The program gave other results on some nodes than on others: the nodes ran different work.")
     verdicts = NodeVerdicts(
         tuple(
             combine_nodes(found)
-            for item in configurations(campaign)
+            for item in configurations(spec)
             if (found := {node: verdict for node, one in judged.items() if (verdict := one.verdicts.of(item.name))})
         ),
         apart(_baselines(judged)),
         tuple(said),
-        tuple(item.name for item in configurations(campaign) if item.sham_of is not None),
+        tuple(item.name for item in configurations(spec) if item.sham_of is not None),
     )
     if write:
         verdicts.write_html(folder / "report.html")

@@ -51,7 +51,7 @@ class CheckOptions:
 
 
 def check(
-    campaign: CampaignSpec, traces: Traces, how: CheckOptions = CheckOptions(), watch: Watch = unwatched
+    spec: CampaignSpec, traces: Traces, how: CheckOptions = CheckOptions(), watch: Watch = unwatched
 ) -> CampaignVerdicts:
     """Hold every configuration against the baseline, over all passes.
 
@@ -61,30 +61,30 @@ def check(
     held against a configuration with fewer metrics that counts it too. Sham runs tell what was found without any
     counting: it comes with the layout, or with the no-ops that stand for the increments.
     """
-    planned = configurations(campaign)
+    planned = configurations(spec)
     shams = tuple(item.name for item in planned if item.sham_of is not None)
     if not traces:
         return CampaignVerdicts(
-            tuple(_unchecked(campaign, item.name, "no run gave a trace") for item in planned[1:]), traces, (), {}, shams
+            tuple(_unchecked(spec, item.name, "no run gave a trace") for item in planned[1:]), traces, (), {}, shams
         )
     found = _Found(watch, steps=len(traces) * len(planned))
     counted: list[str] = []
     for name, by_configuration in traces.items():
         baseline_traces = by_configuration.get(BASELINE, ())
-        metrics = hardware_metrics(campaign, baseline_traces)
+        metrics = hardware_metrics(spec, baseline_traces)
         if baseline_traces and not set(metrics) - set(counted):
             continue
         new_metrics = [metric for metric in metrics if metric not in counted]
-        _check_pass(_Pass(campaign, how, name, by_configuration, metrics, new_metrics, first=not counted), found)
+        _check_pass(_Pass(spec, how, name, by_configuration, metrics, new_metrics, first=not counted), found)
         counted += new_metrics
     verdicts = []
     for item in planned:
         if found.parts[item.name]:
             found.note(*_silent_metrics(item, traces))
             verdicts.append(_with_origins(item, planned, found))
-    if campaign.imported is not None:
-        found.note(*campaign.imported.notes)
-    for name, other in campaign.programs.items():
+    if spec.imported is not None:
+        found.note(*spec.imported.notes)
+    for name, other in spec.programs.items():
         found.note(
             f"{name} is another set-up of the program ({other.difference()}), sampled in the same way: differences "
             "due to the set-up, not from counting."
@@ -123,7 +123,7 @@ class _Found:
 class _Pass:
     """One pass to be checked: `new_metrics` are those that no pass before it counted."""
 
-    campaign: CampaignSpec
+    spec: CampaignSpec
     how: CheckOptions
     name: str
     traces: Mapping[str, tuple[Trace, ...]]
@@ -133,7 +133,7 @@ class _Pass:
 
     def baseline(self, name: str, *, software: Sequence[str] = ()) -> Baseline:
         """Return a configuration's runs as a baseline; `software` limits it to pairs with one of these metrics."""
-        settings = self.campaign.analysis
+        settings = self.spec.analysis
         return Baseline(
             self.traces.get(name, ()),
             metrics=(*self.new_metrics, *software) if software else self.metrics,
@@ -145,21 +145,21 @@ class _Pass:
         )
 
 
-def hardware_metrics(campaign: CampaignSpec, baseline_traces: Sequence[Trace]) -> list[str]:
+def hardware_metrics(spec: CampaignSpec, baseline_traces: Sequence[Trace]) -> list[str]:
     """Return the hardware metrics of a pass and the derived ones that its traces have; of imported runs all metrics."""
-    if campaign.imported is not None:
+    if spec.imported is not None:
         there = baseline_traces[0].metrics if baseline_traces else {}
-        return [name for name in campaign.imported.metrics if name in there]
+        return [name for name in spec.imported.metrics if name in there]
     here = set(baseline_traces[0].names("hardware", "simulated")) if baseline_traces else set()
     if not here:
         return []
-    names = [name for name in campaign.measure.hardware if name in here]
-    return names + [name for name in campaign.measure.derived if name in baseline_traces[0].metrics]
+    names = [name for name in spec.measure.hardware if name in here]
+    return names + [name for name in spec.measure.derived if name in baseline_traces[0].metrics]
 
 
 def _check_pass(pass_: _Pass, found: _Found) -> None:
     """Check every configuration in one pass."""
-    campaign, how, anchor = pass_.campaign, pass_.how, pass_.campaign.analysis.anchor
+    campaign, how, anchor = pass_.spec, pass_.how, pass_.spec.analysis.anchor
     planned = [item for item in configurations(campaign) if item.name != BASELINE]
     baseline_traces = pass_.traces.get(BASELINE, ())
     if not baseline_traces:
@@ -208,7 +208,7 @@ def _check_pass(pass_: _Pass, found: _Found) -> None:
 
 def _check_by_few(pass_: _Pass, planned: Sequence[Configuration], found: _Found) -> None:
     """Check as well as can be done with fewer baseline runs than a baseline needs."""
-    settings = pass_.campaign.analysis
+    settings = pass_.spec.analysis
     runs = pass_.traces[BASELINE]
     missing = (BASELINE, f"{len(runs)} of at least {MINIMUM_RUNS} runs in pass {pass_.name}, so runs were not aligned")
     for item in planned:
@@ -221,13 +221,13 @@ def _check_by_few(pass_: _Pass, planned: Sequence[Configuration], found: _Found)
                 alpha=settings.alpha,
                 tolerance=settings.tolerance,
                 name=BASELINE,
-                seed=pass_.campaign.campaign.seed,
+                seed=pass_.spec.campaign.seed,
             )
             # Few runs may show that something changed; that nothing did they cannot.
             verdict = combine((change.verdict for change in weaker.changes), lost=True)
             weaker = replace(weaker, verdict=verdict, lost=(*weaker.lost, missing))
         except DataError as error:
-            weaker = _unchecked(pass_.campaign, item.name, str(error), "bootstrap")
+            weaker = _unchecked(pass_.spec, item.name, str(error), "bootstrap")
         found.parts[item.name].append(weaker)
 
 
@@ -238,7 +238,7 @@ def _software(pass_: _Pass, item: Configuration, checked: Sequence[Trace]) -> It
     """
     fewer = [
         other
-        for other in configurations(pass_.campaign)
+        for other in configurations(pass_.spec)
         if len(other.software) < len(item.software) and len(pass_.traces.get(other.name, ())) >= MINIMUM_RUNS
     ]
     shared: dict[str, list[str]] = defaultdict(list)
@@ -266,7 +266,7 @@ def _software(pass_: _Pass, item: Configuration, checked: Sequence[Trace]) -> It
 
 def _anchored(pass_: _Pass, found: _Found) -> Baseline | None:
     """Return the anchor's runs as the baseline of the subsets' outer checks, or None where they cannot serve."""
-    name = str(pass_.campaign.analysis.anchor)
+    name = str(pass_.spec.analysis.anchor)
     totals = {int(trace[name].sum()) for traces in pass_.traces.values() for trace in traces if name in trace.metrics}
     if len(totals) != 1 or totals == {0}:
         counted = (
@@ -328,7 +328,7 @@ def _silent_metrics(item: Configuration, traces: Traces) -> Iterator[str]:
 
 
 def _unchecked(
-    campaign: CampaignSpec, configuration: str, why: str, method: Literal["runs", "paper", "bootstrap"] = "runs"
+    spec: CampaignSpec, configuration: str, why: str, method: Literal["runs", "paper", "bootstrap"] = "runs"
 ) -> Verdict:
     return Verdict(
         configuration=configuration,
@@ -336,14 +336,14 @@ def _unchecked(
         verdict="undecided",
         changes=(),
         excluded=((configuration, why),),
-        alpha=campaign.analysis.alpha,
-        tolerance=campaign.analysis.tolerance,
+        alpha=spec.analysis.alpha,
+        tolerance=spec.analysis.tolerance,
         lost=((configuration, why),),
         method=method,
     )
 
 
-def align_on(campaign: CampaignSpec, trace: Trace) -> tuple[str, ...]:
+def align_on(spec: CampaignSpec, trace: Trace) -> tuple[str, ...]:
     """Return the metrics to align on that this pass has; all of its hardware metrics where it has none of them."""
-    asked = tuple(name for name in campaign.analysis.align_on if name in trace.metrics)
-    return asked or tuple(name for name in campaign.measure.hardware if name in trace.metrics)
+    asked = tuple(name for name in spec.analysis.align_on if name in trace.metrics)
+    return asked or tuple(name for name in spec.measure.hardware if name in trace.metrics)

@@ -47,13 +47,13 @@ def imported_headline(imported: Imported, manifest: Manifest) -> Headline:
     )
 
 
-def imported_provenance(campaign: CampaignSpec, imported: Imported, manifest: Manifest) -> dict[str, Mapping[str, str]]:
+def imported_provenance(spec: CampaignSpec, imported: Imported, manifest: Manifest) -> dict[str, Mapping[str, str]]:
     """Return the groups of facts: the import, its options, and each file with its checksum."""
     return {
         "campaign": {
-            "name": campaign.name,
-            "record": str(campaign.path),
-            "record digest": campaign.digest,
+            "name": spec.name,
+            "record": str(spec.path),
+            "record digest": spec.digest,
             "imported": manifest.fact("begun"),
             "by": imported.command or "the library",
         },

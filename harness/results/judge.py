@@ -54,7 +54,7 @@ class Judgement:
 
 def judge(
     folder: Path,
-    campaign: CampaignSpec,
+    spec: CampaignSpec,
     *,
     method: Literal["runs", "paper"] = "runs",
     across: bool = False,
@@ -80,16 +80,16 @@ def judge(
                     f"{known[-1]}"
                 )
         options = CheckOptions(method, across, disturbed_runs(manifest))
-        verdicts = check(campaign, read_traces(folder, manifest, without=without, watch=watch), options, watch)
+        verdicts = check(spec, read_traces(folder, manifest, without=without, watch=watch), options, watch)
         if without:
             left_out = (
                 f"Left out on request: run {', '.join(without)}. Verdicts from selected runs are weaker evidence: "
                 "mention the selection wherever you show them."
             )
             verdicts = replace(verdicts, notes=(left_out, *verdicts.notes))
-        content = content_of(campaign, verdicts, manifest)
+        content = content_of(spec, verdicts, manifest)
         native = manifest.fact("native") or {"seconds": 0.0}  # of runs that were imported nothing is known but them
-        totals = software_totals(campaign, verdicts.traces, native_seconds=native["seconds"])
+        totals = software_totals(spec, verdicts.traces, native_seconds=native["seconds"])
     unwritten = ""
     if write and method == "runs":
         try:
@@ -132,14 +132,14 @@ class Total:
     rate: float | None
 
 
-def software_totals(campaign: CampaignSpec, traces: Traces, *, native_seconds: float) -> Sequence[Total]:
+def software_totals(spec: CampaignSpec, traces: Traces, *, native_seconds: float) -> Sequence[Total]:
     """Return what each software metric counted, in the order of the spec; metrics without a run are left out.
 
     `native_seconds`: That the untouched program took. Runs themselves may be slowed down by a simulator.
     """
     every = [trace for by_configuration in traces.values() for found in by_configuration.values() for trace in found]
     totals = []
-    for name, event in campaign.measure.software.items():
+    for name, event in spec.measure.software.items():
         columns = [trace[name] for trace in every if name in trace.metrics and len(trace)]
         if not columns:
             continue

@@ -136,9 +136,9 @@ def _mean(values: Sequence[float]) -> float:
     return float(from_fisher(fisher(values).mean()))
 
 
-def _in_order(campaign: CampaignSpec, checked: CampaignVerdicts) -> Sequence[Trace]:
+def _in_order(spec: CampaignSpec, checked: CampaignVerdicts) -> Sequence[Trace]:
     """Return all traces: the reference's configuration first, pass by pass, then the baseline, then the subsets."""
-    names = [item.name for item in configurations(campaign) if item.sham_of is None and not item.program]
+    names = [item.name for item in configurations(spec) if item.sham_of is None and not item.program]
     names.sort(key=lambda name: {ANCHOR: 0, BASELINE: 1}.get(name, 2))
     return [
         trace

@@ -50,19 +50,19 @@ def write_results(folder: Path, content: ReportContent) -> None:
     write_report(folder / "report.html", content)
 
 
-def content_of(campaign: CampaignSpec, checked: CampaignVerdicts, manifest: Manifest) -> ReportContent:
+def content_of(spec: CampaignSpec, checked: CampaignVerdicts, manifest: Manifest) -> ReportContent:
     """Gather all that the report shows."""
     states = manifest.runs()
     main = next(iter(checked.traces.values()), {})
     return ReportContent(
-        campaign=campaign.name,
+        campaign=spec.name,
         verdicts=checked.verdicts,
-        source=_source(campaign, manifest),
-        settings=_settings(campaign, manifest, main),
-        headline=_headline(campaign, manifest, states),
-        traces={item.name: main[item.name] for item in configurations(campaign) if item.name in main},
-        software_by_configuration={item.name: item.software for item in configurations(campaign)},
-        alignment=_alignment(campaign, main),
+        source=_source(spec, manifest),
+        settings=_settings(spec, manifest, main),
+        headline=_headline(spec, manifest, states),
+        traces={item.name: main[item.name] for item in configurations(spec) if item.name in main},
+        software_by_configuration={item.name: item.software for item in configurations(spec)},
+        alignment=_alignment(spec, main),
         runs=_rows(manifest, states),
         failures=tuple(
             f"Run {state.run.id} ({state.run.configuration}, {state.run.pass_name}) has no result after "
@@ -70,13 +70,13 @@ def content_of(campaign: CampaignSpec, checked: CampaignVerdicts, manifest: Mani
             for state in states
             if state.state == "failed"
         ),
-        provenance=_provenance(campaign, manifest),
-        spec_text=campaign.text,
+        provenance=_provenance(spec, manifest),
+        spec_text=spec.text,
         method=_METHOD,
         steadiness=checked.steadiness,
         doubts=checked.doubts,
-        setups={name: other.difference() for name, other in campaign.programs.items()},
-        levels=checked.levels(campaign),
+        setups={name: other.difference() for name, other in spec.programs.items()},
+        levels=checked.levels(spec),
         notes=checked.notes
         + _notes(manifest, [trace for runs in checked.traces.values() for found in runs.values() for trace in found])
         + tuple(
@@ -88,7 +88,7 @@ def content_of(campaign: CampaignSpec, checked: CampaignVerdicts, manifest: Mani
     )
 
 
-def partition_content(campaign: CampaignSpec, plan: Plan, traces: Traces, manifest: Manifest) -> ReportContent:
+def partition_content(spec: CampaignSpec, plan: Plan, traces: Traces, manifest: Manifest) -> ReportContent:
     """Gather what a plan's page shows beside the plan: what was measured, where, by what, and every run.
 
     `traces`: Of all finished runs; of the baseline and of each certified subset one a pass is kept, to describe their
@@ -104,15 +104,15 @@ def partition_content(campaign: CampaignSpec, plan: Plan, traces: Traces, manife
     for subset in plan.subsets:
         examples[subset.name] = tuple(trace for trace in every if trace.attributes["run"] in subset.runs)[:1]
     return ReportContent(
-        campaign=campaign.name,
+        campaign=spec.name,
         verdicts=(),
-        source=_source(campaign, manifest),
-        settings=_settings(campaign, manifest, examples),
-        headline=_headline(campaign, manifest, states),
+        source=_source(spec, manifest),
+        settings=_settings(spec, manifest, examples),
+        headline=_headline(spec, manifest, states),
         traces=examples,
         runs=_rows(manifest, states),
-        provenance=_provenance(campaign, manifest),
-        spec_text=campaign.text,
+        provenance=_provenance(spec, manifest),
+        spec_text=spec.text,
         notes=_notes(manifest, every),
     )
 
@@ -148,16 +148,16 @@ _METHOD = (
 )
 
 
-def _source(campaign: CampaignSpec, manifest: Manifest) -> CounterSource:
-    if campaign.imported is not None:
-        return imported_source(campaign.imported)
+def _source(spec: CampaignSpec, manifest: Manifest) -> CounterSource:
+    if spec.imported is not None:
+        return imported_source(spec.imported)
     names = list(dict.fromkeys(item["source"] for item in manifest.fact("passes")))
     reasons = "; ".join(f"{name}: {why}" for name, why in manifest.fact("reasons").items())
     refused = f" Sources that came first but could not be used: {reasons}" if reasons else ""
     found = [find_source(name) for name in names if name != NONE]
-    place = _PLACES[campaign.measure.sampler]
-    if campaign.measure.interval_event:
-        place = f"{place.partition(',')[0]}, when {campaign.measure.interval_event} overflows"
+    place = _PLACES[spec.measure.sampler]
+    if spec.measure.interval_event:
+        place = f"{place.partition(',')[0]}, when {spec.measure.interval_event} overflows"
     sentences = [source.sentence.format(title=source.title, place=place) for source in found]
     return CounterSource(
         name=" and ".join(source.title for source in found) or NONE,
@@ -172,34 +172,31 @@ _PLACES = {
 }
 
 
-def _settings(campaign: CampaignSpec, manifest: Manifest, traces: Mapping[str, tuple[Trace, ...]]) -> Settings:
+def _settings(spec: CampaignSpec, manifest: Manifest, traces: Mapping[str, tuple[Trace, ...]]) -> Settings:
     names = [item["name"] for item in manifest.fact("passes")]
     interval = manifest.fact(f"{PILOT}:{names[0]}")["interval_ns"]
     baseline = traces.get(BASELINE, ())
     clock = str(baseline[0].attributes["clock"]) if baseline else ""
     return Settings(
-        alpha=campaign.analysis.alpha,
-        tolerance=campaign.analysis.tolerance,
-        interval=describe_interval(interval, clock, campaign.measure.interval_event),
+        alpha=spec.analysis.alpha,
+        tolerance=spec.analysis.tolerance,
+        interval=describe_interval(interval, clock, spec.measure.interval_event),
         clock=clock,
-        align_on=align_on(campaign, baseline[0]) if baseline else (),
-        anchor=campaign.analysis.anchor,
-        baseline_runs=campaign.campaign.baseline_runs,
-        runs=campaign.campaign.baseline_runs
-        if campaign.programs and not campaign.measure.software
-        else campaign.campaign.runs,
+        align_on=align_on(spec, baseline[0]) if baseline else (),
+        anchor=spec.analysis.anchor,
+        baseline_runs=spec.campaign.baseline_runs,
+        runs=spec.campaign.baseline_runs if spec.programs and not spec.measure.software else spec.campaign.runs,
     )
 
 
-def _headline(campaign: CampaignSpec, manifest: Manifest, states: list[RunState]) -> Headline:
-    if campaign.imported is not None:
-        return imported_headline(campaign.imported, manifest)
+def _headline(spec: CampaignSpec, manifest: Manifest, states: list[RunState]) -> Headline:
+    if spec.imported is not None:
+        return imported_headline(spec.imported, manifest)
     description = manifest.required_fact("description")
-    program = campaign.program.debian or (campaign.program.source and Path(campaign.program.source).name)
+    program = spec.program.debian or (spec.program.source and Path(spec.program.source).name)
     return Headline(
-        program=str(program or shlex.split(campaign.program.run)[0]),
-        command=shlex.join(_command(manifest, states)[-len(shlex.split(campaign.program.run)) :])
-        or campaign.program.run,
+        program=str(program or shlex.split(spec.program.run)[0]),
+        command=shlex.join(_command(manifest, states)[-len(shlex.split(spec.program.run)) :]) or spec.program.run,
         started=manifest.fact("begun"),
         seconds=sum(state.seconds or 0.0 for state in states),
         host=f"{description['host']['name']}, {description['processor']['model']}, {description['host']['system']}",
@@ -264,16 +261,16 @@ def _rows(manifest: Manifest, states: list[RunState]) -> tuple[RunRow, ...]:
     return tuple(rows)
 
 
-def _alignment(campaign: CampaignSpec, traces: Mapping[str, tuple[Trace, ...]]) -> AlignmentExample | None:
+def _alignment(spec: CampaignSpec, traces: Mapping[str, tuple[Trace, ...]]) -> AlignmentExample | None:
     """Align two runs of the configuration that shows most, one with a milestone beside the anchor to judge by."""
-    anchor = campaign.analysis.anchor
-    candidates = [item for item in configurations(campaign) if len(traces.get(item.name, ())) > 1]
+    anchor = spec.analysis.anchor
+    candidates = [item for item in configurations(spec) if len(traces.get(item.name, ())) > 1]
     if not candidates:
         return None
     chosen = max(candidates, key=lambda item: sum(name != anchor for name in item.software) > 0)
     first, second = traces[chosen.name][:2]
     through = anchor if anchor in chosen.software else None
-    names = align_on(campaign, first)
+    names = align_on(spec, first)
     try:
         path = align_as_paper(first, second, on=names, anchor=through)  # as the verdicts do
     except DataError:  # the verdicts say so already, metric by metric; an example is not worth failing for
@@ -281,23 +278,23 @@ def _alignment(campaign: CampaignSpec, traces: Mapping[str, tuple[Trace, ...]]) 
     return alignment_example(path, first, second, on=names, anchor=through, about=f"Two runs of {chosen.name}, aligned")
 
 
-def _provenance(campaign: CampaignSpec, manifest: Manifest) -> Mapping[str, Mapping[str, str]]:
-    if campaign.imported is not None:
-        return imported_provenance(campaign, campaign.imported, manifest)
+def _provenance(spec: CampaignSpec, manifest: Manifest) -> Mapping[str, Mapping[str, str]]:
+    if spec.imported is not None:
+        return imported_provenance(spec, spec.imported, manifest)
     description: dict[str, dict[str, str]] = manifest.required_fact("description")
     expected, native = manifest.required_fact("expected"), manifest.required_fact("native")
     passes = manifest.required_fact("passes")
     groups = {
         "campaign": {
-            "name": campaign.name,
+            "name": spec.name,
             "spec": str(manifest.fact("spec_path")),
-            "spec digest": campaign.digest,
-            "seed": str(campaign.campaign.seed),
-            "order": campaign.campaign.order,
+            "spec digest": spec.digest,
+            "seed": str(spec.campaign.seed),
+            "order": spec.campaign.order,
             "begun": manifest.fact("begun"),
         },
         "program": {
-            "started by": shlex.join(_command(manifest, manifest.runs())) or campaign.program.run,
+            "started by": shlex.join(_command(manifest, manifest.runs())) or spec.program.run,
             "identity": manifest.fact("program") or "not recorded",
             "result": f"exit code {expected['exit_code']}, sha256 {expected['digest']}",
             "untouched, unmeasured": (

@@ -84,17 +84,17 @@ class CampaignVerdicts(Framed, Result):
         """Return what speaks against the baseline, a sentence each."""
         return tuple(dict.fromkeys(said for found in self.stability.values() for said in found.sentences()))
 
-    def levels(self, campaign: CampaignSpec) -> Mapping[str, tuple[LevelChange, ...]]:
+    def levels(self, spec: CampaignSpec) -> Mapping[str, tuple[LevelChange, ...]]:
         """Return by how much the totals of hardware metrics differ in each other set-up of the program."""
-        wanted = list(dict.fromkeys((*_LEVELS, *campaign.measure.hardware)))
+        wanted = list(dict.fromkeys((*_LEVELS, *spec.measure.hardware)))
         found: dict[str, tuple[LevelChange, ...]] = {}
-        for name in campaign.programs:
+        for name in spec.programs:
             seen: dict[str, LevelChange] = {}
             for by_configuration in self.traces.values():
                 runs = [by_configuration.get(one, ()) for one in (BASELINE, name)]
                 traces = [trace for group in runs for trace in group]
                 metrics = [one for one in wanted if all(one in trace.metrics for trace in traces)]
-                for change in level_changes(runs[0], runs[1], metrics, alpha=campaign.analysis.alpha):
+                for change in level_changes(runs[0], runs[1], metrics, alpha=spec.analysis.alpha):
                     seen.setdefault(change.metric, change)
             if seen:
                 found[name] = tuple(seen.values())

@@ -111,43 +111,43 @@ def parse_spec(text: str, name: str, folder: Path, *, recorded: bool = False) ->
     return spec
 
 
-def metric_position(campaign: CampaignSpec, name: str) -> str:
+def metric_position(spec: CampaignSpec, name: str) -> str:
     """Return where a software or hardware metric is in its spec, for faults that are found when it is counted.
 
     Result: `file:line:column` of the metric's name; the file relative to the current folder, if it lies below it.
     """
-    draft = Draft(read_yaml(campaign.text, str(campaign.path)), campaign.folder)
+    draft = Draft(read_yaml(spec.text, str(spec.path)), spec.folder)
     listed = {text: path for path, text in draft.texts("measure", "hardware")}
     place = draft.document.places.get(listed[name]) if name in listed else None
-    return _shown(campaign, place.value if place else draft.key_position(("measure", "software", name)))
+    return _shown(spec, place.value if place else draft.key_position(("measure", "software", name)))
 
 
-def key_position(campaign: CampaignSpec, *path: str) -> str:
+def key_position(spec: CampaignSpec, *path: str) -> str:
     """Return where the value of a key is in its spec, as `metric_position` does for a metric.
 
     Result: `file:line:column`; of the nearest key above, where the spec leaves it out.
     """
-    draft = Draft(read_yaml(campaign.text, str(campaign.path)), campaign.folder)
+    draft = Draft(read_yaml(spec.text, str(spec.path)), spec.folder)
     place = draft.document.places.get(path)
-    return _shown(campaign, place.value if place else draft.key_position(path))
+    return _shown(spec, place.value if place else draft.key_position(path))
 
 
-def _shown(campaign: CampaignSpec, position: Position) -> str:
+def _shown(spec: CampaignSpec, position: Position) -> str:
     here = Path.cwd()
-    file = campaign.path.relative_to(here) if campaign.path.is_relative_to(here) else campaign.path
+    file = spec.path.relative_to(here) if spec.path.is_relative_to(here) else spec.path
     return f"{file}:{position.line}:{position.column}"
 
 
-def changed_keys(campaign: CampaignSpec, recorded: str) -> tuple[str, ...]:
+def changed_keys(spec: CampaignSpec, recorded: str) -> tuple[str, ...]:
     """Return the keys whose values are not those of another text of the spec.
 
     Result: As `campaign.seed`, with defaults filled in; none if the other text is no valid spec today.
     """
     try:
-        other = parse_spec(recorded, campaign.path.name, campaign.folder)
+        other = parse_spec(recorded, spec.path.name, spec.folder)
     except SpecError:
         return ()
-    return tuple(_differences(_canonical(other), _canonical(campaign)))
+    return tuple(_differences(_canonical(other), _canonical(spec)))
 
 
 def _differences(before: Any, now: Any, path: str = "") -> Iterator[str]:

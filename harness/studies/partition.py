@@ -80,26 +80,24 @@ class RunFailed(Stop):
     """A run that the search asked for failed for good."""
 
 
-def wanted_metrics(campaign: CampaignSpec) -> tuple[str, ...]:
+def wanted_metrics(spec: CampaignSpec) -> tuple[str, ...]:
     """Return the software metrics to partition: all but the anchor, which every subset holds."""
-    if campaign.parameters:
+    if spec.parameters:
         raise SpecError(
-            f"{campaign.path}: this is a sweep (`parameters:`), and perturbation shows in intervals, which its whole "
+            f"{spec.path}: this is a sweep (`parameters:`), and perturbation shows in intervals, which its whole "
             "runs do not have: partition "
             "the program at one point, by a spec with an interval"
         )
-    found = tuple(name for name in campaign.measure.software if name != campaign.analysis.anchor)
+    found = tuple(name for name in spec.measure.software if name != spec.analysis.anchor)
     if not found:
-        raise SpecError(
-            f"{campaign.path}: there is no software metric to partition; name some under measure: software:"
-        )
-    if not campaign.measure.hardware:
-        raise SpecError(f"{campaign.path}: perturbation shows in hardware metrics; name some under measure: hardware:")
+        raise SpecError(f"{spec.path}: there is no software metric to partition; name some under measure: software:")
+    if not spec.measure.hardware:
+        raise SpecError(f"{spec.path}: perturbation shows in hardware metrics; name some under measure: hardware:")
     return found
 
 
 def partition_campaign(
-    campaign: CampaignSpec,
+    spec: CampaignSpec,
     folder: Path,
     search: Search,
     progress: Progress,
@@ -115,9 +113,9 @@ def partition_campaign(
     same way.
     """
     require("analysis")
-    metrics = wanted_metrics(campaign)
-    bare = baselines_alone(campaign)
-    settings_of(campaign, search, None)  # what is wrong with them is said before anything is built
+    metrics = wanted_metrics(spec)
+    bare = baselines_alone(spec)
+    settings_of(spec, search, None)  # what is wrong with them is said before anything is built
     with prepare_campaign(bare, folder, progress, purpose=SEARCH, judged=True) as (session, samplings, manifest):
         manifest.reopen()
         if lost := reopen_lost(folder, manifest):
@@ -125,9 +123,9 @@ def partition_campaign(
         runs = _Runs(session, samplings, manifest, progress)
         runs.build(metrics)  # the first candidate: what is wrong with an event is said before hours of baseline runs
         seconds = [manifest.fact(f"{PILOT}:{name}")["seconds"] for name in samplings]
-        settings = settings_of(campaign, search, sum(seconds) / len(seconds))
-        anchored = campaign.analysis.anchor is not None
-        reference_runs = campaign.campaign.baseline_runs * (2 if anchored else 1) * len(samplings)
+        settings = settings_of(spec, search, sum(seconds) / len(seconds))
+        anchored = spec.analysis.anchor is not None
+        reference_runs = spec.campaign.baseline_runs * (2 if anchored else 1) * len(samplings)
         announce(forecast(len(metrics), search.strategy, settings, passes=len(samplings), baseline_runs=reference_runs))
         try:
             references = runs.references()
@@ -149,26 +147,26 @@ def partition_campaign(
             observer=observer,
         )
         notes = runs.notes(metrics)
-        content = partition_content(campaign, plan, read_traces(folder, manifest), manifest)
-        write_plan(campaign, folder, plan, replace(content, notes=(*notes, *content.notes)))
+        content = partition_content(spec, plan, read_traces(folder, manifest), manifest)
+        write_plan(spec, folder, plan, replace(content, notes=(*notes, *content.notes)))
     return Partitioned(plan, runs.failed, notes)
 
 
-def write_plan(campaign: CampaignSpec, folder: Path, plan: Plan, content: ReportContent) -> None:
+def write_plan(spec: CampaignSpec, folder: Path, plan: Plan, content: ReportContent) -> None:
     """Write `plan.json`, `plan.yaml` and `partition.html` into the folder of a search."""
     write_whole(folder / "plan.json", json.dumps(plan.to_json(), indent=1, ensure_ascii=False))
-    write_whole(folder / "plan.yaml", plan_text(campaign, plan))
+    write_whole(folder / "plan.yaml", plan_text(spec, plan))
     write_partition(folder / "partition.html", content, plan)
 
 
-def settings_of(campaign: CampaignSpec, search: Search, seconds_per_run: float | None) -> Settings:
+def settings_of(spec: CampaignSpec, search: Search, seconds_per_run: float | None) -> Settings:
     """Return how a search measures, by its options and the spec."""
-    design = campaign.campaign
+    design = spec.campaign
     try:
         return Settings(
             repetitions=search.repetitions,
             max_repetitions=search.max_repetitions,
-            alpha=campaign.analysis.alpha,
+            alpha=spec.analysis.alpha,
             max_runs=search.max_runs or design.max_runs,
             max_hours=search.max_hours or design.max_hours,
             seconds_per_run=seconds_per_run,
@@ -210,7 +208,7 @@ class _Runs:
 
     def build(self, subset: tuple[str, ...]) -> str:
         """Build a candidate unless it is built; return its configuration's name."""
-        anchor = self.session.campaign.analysis.anchor
+        anchor = self.session.spec.analysis.anchor
         name = self._name(subset)
         if name not in self.session.built:
             item = Configuration(name, (*(() if anchor is None else (anchor,)), *subset), 1)
@@ -227,7 +225,7 @@ class _Runs:
 
     def references(self) -> dict[str, Reference]:
         """Return the baselines that subsets are compared with, from runs that were not returned yet."""
-        campaign = self.session.campaign
+        campaign = self.session.spec
         anchor = campaign.analysis.anchor
         count = campaign.campaign.baseline_runs
         names = [BASELINE] if anchor is None else [BASELINE, ANCHOR]
@@ -274,7 +272,7 @@ class _Runs:
             if (short := self.given.get(name, 0) + count - planned) > 0:
                 missing[name] = short
         if missing:
-            design = self.session.campaign.campaign
+            design = self.session.spec.campaign
             batch = plan_batch(
                 missing,
                 list(self.samplings),
@@ -287,7 +285,7 @@ class _Runs:
 
 
 def make_references(
-    campaign: CampaignSpec, by_name: Mapping[str, Mapping[str, Sequence[Trace]]]
+    spec: CampaignSpec, by_name: Mapping[str, Mapping[str, Sequence[Trace]]]
 ) -> tuple[dict[str, Reference], tuple[str, ...]]:
     """Return the baselines that subsets are compared with, and what speaks against them.
 
@@ -295,12 +293,12 @@ def make_references(
     Result: By pass: of those that count a metric that none before counts.
     Result: A sentence each.
     """
-    anchor = campaign.analysis.anchor
+    anchor = spec.analysis.anchor
     found: dict[str, Reference] = {}
     against: dict[str, None] = {}
     counted: list[str] = []
     for pass_name, traces in by_name[BASELINE].items():
-        metrics = hardware_metrics(campaign, traces)
+        metrics = hardware_metrics(spec, traces)
         new_metrics = [metric for metric in metrics if metric not in counted]
         if not new_metrics:
             continue
@@ -310,14 +308,14 @@ def make_references(
                 by_name[name][pass_name],
                 metrics=metrics,
                 focus=new_metrics,
-                alpha=campaign.analysis.alpha,
-                tolerance=campaign.analysis.tolerance,
+                alpha=spec.analysis.alpha,
+                tolerance=spec.analysis.tolerance,
                 name=name,
             )
             for name in (BASELINE, BASELINE if anchor is None else ANCHOR)
         )
         against |= dict.fromkeys((*uneven_note(traces), *pure.stability().sentences()))
-        found[pass_name] = Reference(pure, None if anchor is None else anchored, align_on(campaign, traces[0]), anchor)
+        found[pass_name] = Reference(pure, None if anchor is None else anchored, align_on(spec, traces[0]), anchor)
     return found, tuple(against)
 
 

@@ -94,7 +94,7 @@ class Readiness:
         Everything that keeps the campaign from running.
     """
 
-    campaign: CampaignSpec
+    spec: CampaignSpec
     passes: Passes
     configurations: tuple[Configuration, ...]
     problems: tuple[Problem, ...] = field(default=())
@@ -107,19 +107,19 @@ class Readiness:
     @property
     def no_verdict(self) -> str:
         """Return why the campaign would give traces and no verdict; empty when it would, and for sweeps."""
-        return "" if self.campaign.parameters else no_verdict(self.campaign, self.passes)
+        return "" if self.spec.parameters else no_verdict(self.spec, self.passes)
 
     @property
     def never_computed(self) -> str:
         """Return which derived metrics would have no values; empty when all would."""
-        return never_computed(self.campaign, self.passes)
+        return never_computed(self.spec, self.passes)
 
     @property
     def planned(self) -> Mapping[str, int]:
         """Return the runs of each configuration, or of each step of a sweep, in at least one pass."""
-        if self.campaign.parameters:
-            each = count_points(self.campaign) * self.campaign.campaign.repetitions
-            return {step.name: each for step in steps(self.campaign, self.passes)}
+        if self.spec.parameters:
+            each = count_points(self.spec) * self.spec.campaign.repetitions
+            return {step.name: each for step in steps(self.spec, self.passes)}
         return {item.name: item.runs * max(1, len(self.passes.passes)) for item in self.configurations}
 
     @property
@@ -130,8 +130,8 @@ class Readiness:
     @property
     def metrics(self) -> tuple[MetricSource, ...]:
         """Return the source of each metric; of a derived one, with the passes that have all its parts."""
-        measure = self.campaign.measure
-        if self.campaign.parameters:
+        measure = self.spec.measure
+        if self.spec.parameters:
             return self._metrics_of_sweep()
         holding = {item.name: {metric.name for metric in item.metrics} for item in self.passes.passes}
         sources = {item.name: item.source for item in self.passes.passes}
@@ -148,8 +148,8 @@ class Readiness:
         return tuple(item for item in found if item.passes)
 
     def _metrics_of_sweep(self) -> tuple[MetricSource, ...]:
-        measure, found = self.campaign.measure, []
-        for step in steps(self.campaign, self.passes):
+        measure, found = self.spec.measure, []
+        for step in steps(self.spec, self.passes):
             for name in (*step.metrics, *step.software):
                 software = measure.software.get(name)
                 source = _MEANS[software.means] if software else _OS_SOURCES.get(name, step.collected.source)
@@ -163,59 +163,59 @@ class Readiness:
         return tuple(found)
 
 
-def check_spec(campaign: CampaignSpec, host: Examination) -> Readiness:
+def check_spec(spec: CampaignSpec, host: Examination) -> Readiness:
     """Check whether a campaign can run on this host, without building or running its program."""
     problems = [
-        *_compilers(campaign.program),
-        *_needed_programs(campaign),
-        *_program_itself(campaign),
-        *_kernel(campaign),
+        *_compilers(spec.program),
+        *_needed_programs(spec),
+        *_program_itself(spec),
+        *_kernel(spec),
     ]
-    passes, uncounted = _plan(campaign, host)
+    passes, uncounted = _plan(spec, host)
     has_compiler_problem = any(problem.finding.subject == "compiler" for problem in problems)
     problems += [
         problem for problem in uncounted if not (has_compiler_problem and problem.finding.subject == "counting")
     ]
-    planned = configurations(campaign)
-    ready = Readiness(campaign, passes, planned, tuple(problems))
+    planned = configurations(spec)
+    ready = Readiness(spec, passes, planned, tuple(problems))
     limits = (
-        [*_refusal("runs", check_sweep_budget, campaign, passes)]
-        if campaign.parameters
+        [*_refusal("runs", check_sweep_budget, spec, passes)]
+        if spec.parameters
         else [
-            *_refusal("clock", check_clock, campaign, passes),
-            *_refusal("probes", check_probes, campaign, passes),
-            *_refusal("runs", check_budget, campaign, max(1, len(passes.passes))),
+            *_refusal("clock", check_clock, spec, passes),
+            *_refusal("probes", check_probes, spec, passes),
+            *_refusal("runs", check_budget, spec, max(1, len(passes.passes))),
         ]
     )
     return replace(ready, problems=(*problems, *limits))
 
 
-def _plan(campaign: CampaignSpec, host: Examination) -> tuple[Passes, list[Problem]]:
+def _plan(spec: CampaignSpec, host: Examination) -> tuple[Passes, list[Problem]]:
     """Plan the passes of all metrics that can be counted, with a problem for each other one."""
-    measure = campaign.measure
+    measure = spec.measure
     try:
-        return plan_counting(campaign), []
+        return plan_counting(spec), []
     except HostError:
         pass  # which metrics are at fault is found out below
     counted: list[str] = []
     problems: list[Problem] = []
     for name in measure.hardware:
         try:
-            plan_counting(campaign, [*counted, name])
+            plan_counting(spec, [*counted, name])
         except HostError as error:
-            problem = _uncounted(name, str(error), _elsewhere(campaign, name), host)
+            problem = _uncounted(name, str(error), _elsewhere(spec, name), host)
             problems += [problem] if problem not in problems else []
         else:
             counted.append(name)
-    return (plan_counting(campaign, counted) if counted else Passes((), {})), problems
+    return (plan_counting(spec, counted) if counted else Passes((), {})), problems
 
 
-def _elsewhere(campaign: CampaignSpec, name: str) -> str:
+def _elsewhere(spec: CampaignSpec, name: str) -> str:
     """Return which other source counts a metric that the spec's own cannot; empty when none does."""
-    if campaign.measure.source == "auto":
+    if spec.measure.source == "auto":
         return ""
     try:
-        found = plan_counting(campaign, [name], "auto").passes[0].source
+        found = plan_counting(spec, [name], "auto").passes[0].source
     except HostError:
         return ""
     return (
@@ -249,11 +249,11 @@ def _refusal(subject: str, check: Callable[..., object], *arguments: object) -> 
         yield Problem(Finding(subject, "bad", str(error)), error.exit_code)
 
 
-def _needed_programs(campaign: CampaignSpec) -> Iterator[Problem]:
+def _needed_programs(spec: CampaignSpec) -> Iterator[Problem]:
     """Yield the missing programs that a campaign needs to fetch, build, prepare or run its program."""
     if (tied := setpriv(REAL)).status == "bad":
         yield Problem(tied)
-    program = campaign.program
+    program = spec.program
     if (
         program.debian is not None
         and not (user_cache() / "sources" / program.debian.replace("/", "_") / "unpacked").is_dir()
@@ -271,15 +271,15 @@ def _needed_programs(campaign: CampaignSpec) -> Iterator[Problem]:
             yield Problem(Finding(key, "bad", f"{key} calls {word!r}, which is not on this host", "", mend))
 
 
-def _program_itself(campaign: CampaignSpec) -> Iterator[Problem]:
+def _program_itself(spec: CampaignSpec) -> Iterator[Problem]:
     """Yield what keeps the sampler out of a program that is not built here; the spec's check knows that it exists."""
-    program = campaign.program
+    program = spec.program
     if program.build is not None:
         return
-    yield from _refusal("program", check_sampled_program, campaign)
-    if campaign.measure.sampler == "outside" or program.shell:
+    yield from _refusal("program", check_sampled_program, spec)
+    if spec.measure.sampler == "outside" or program.shell:
         return
-    word = substitute(shlex.split(program.run)[0], {"spec": str(campaign.folder)})
+    word = substitute(shlex.split(program.run)[0], {"spec": str(spec.folder)})
     file = shutil.which(word, path=program.environment.get("PATH", PROGRAM_PATH))
     if file is not None and (reason := cannot_preload(file)) is not None:
         why = (
@@ -289,13 +289,13 @@ def _program_itself(campaign: CampaignSpec) -> Iterator[Problem]:
         yield Problem(Finding("program", "bad", f"{file} {reason}", why))
 
 
-def _kernel(campaign: CampaignSpec) -> Iterator[Problem]:
+def _kernel(spec: CampaignSpec) -> Iterator[Problem]:
     """Yield what the kernel lacks beside counters."""
-    measure = campaign.measure
+    measure = spec.measure
     for source, file in _OS_FILES.items():
         wanted = [name for name in measure.os if _OS_SOURCES[name] == source]
         if wanted and not file.exists():
             yield Problem(Finding("os", "bad", f"{', '.join(wanted)} cannot be read: this kernel has no {file}"))
     if any(event.means == "kernel" for event in measure.software.values()):
         yield from _refusal("probes", probe_registry)
-    yield from _refusal("observer", check_processor, campaign)
+    yield from _refusal("observer", check_processor, spec)

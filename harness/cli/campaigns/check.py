@@ -102,7 +102,7 @@ class Command:
         return show_judgement(campaign, judgement, written, as_json=arguments.json, fail_on=arguments.fail_on)
 
 
-def _judge(folder: Path, campaign: CampaignSpec, arguments: argparse.Namespace, *, write: bool) -> Judgement:
+def _judge(folder: Path, spec: CampaignSpec, arguments: argparse.Namespace, *, write: bool) -> Judgement:
     """Judge a campaign as the options ask for, and show the steps."""
     from unperturbed.harness.cli.terminal.progress import watching
     from unperturbed.harness.results.judge import judge
@@ -110,7 +110,7 @@ def _judge(folder: Path, campaign: CampaignSpec, arguments: argparse.Namespace, 
     with watching(arguments) as watch, sharing(arguments):
         return judge(
             folder,
-            campaign,
+            spec,
             method=arguments.method,
             across=arguments.across,
             without=arguments.without,

@@ -113,14 +113,14 @@ class Command:
         return _NEGATIVE if plan.unmeasurable or plan.undecided else 0
 
 
-def _cancel(campaign: CampaignSpec, folder: Path) -> int:
+def _cancel(spec: CampaignSpec, folder: Path) -> int:
     """End the jobs of a search on nodes."""
     from unperturbed.common.wording import counted
     from unperturbed.errors import SpecError
     from unperturbed.harness.nodes.coordinate import cancel
 
-    if campaign.nodes is None:
+    if spec.nodes is None:
         raise SpecError("--cancel is for searches on nodes (`nodes:` in the spec); end this one by Ctrl-C")
-    ended = cancel(campaign, folder)
+    ended = cancel(spec, folder)
     print(f"{counted(ended, 'job')} cancelled; finished runs are kept, and `unperturbed partition` resumes: {folder}")
     return 0

@@ -86,7 +86,7 @@ class Command:
             return run_and_show(campaign, folder, arguments, progress, drafted=drafted.spec)
 
 
-def _sweep(campaign: CampaignSpec, folder: Path, arguments: argparse.Namespace) -> int:
+def _sweep(spec: CampaignSpec, folder: Path, arguments: argparse.Namespace) -> int:
     """Run what is left of a sweep, and show what its table holds; 1 when rows are missing."""
     from unperturbed.harness.cli.terminal.progress import chosen_progress
     from unperturbed.harness.cli.terminal.sweep import SweepProgress, show_sweep, to_json
@@ -94,9 +94,9 @@ def _sweep(campaign: CampaignSpec, folder: Path, arguments: argparse.Namespace) 
     from unperturbed.harness.studies.sweep.nodes import run_sweep_on_nodes
     from unperturbed.harness.studies.sweep.runs import run_sweep
 
-    progress = SweepProgress(points(campaign), chosen_progress(arguments))
+    progress = SweepProgress(points(spec), chosen_progress(arguments))
     try:
-        table = (run_sweep if campaign.nodes is None else run_sweep_on_nodes)(campaign, folder, progress)
+        table = (run_sweep if spec.nodes is None else run_sweep_on_nodes)(spec, folder, progress)
     finally:
         progress.end()
     if arguments.json:

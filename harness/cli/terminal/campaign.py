@@ -25,7 +25,7 @@ _RUNS_FAILED, _NEGATIVE = 1, 4
 
 
 def show_judgement(
-    campaign: CampaignSpec,
+    spec: CampaignSpec,
     judgement: Judgement,
     report: Path | None,
     *,
@@ -41,7 +41,7 @@ def show_judgement(
     if as_json:
         print(json.dumps(to_json(judgement.content), indent=2, ensure_ascii=False))
     else:
-        show_verdicts(campaign, judgement.verdicts)
+        show_verdicts(spec, judgement.verdicts)
         show_totals(judgement.totals)
         show_failures(judgement.content.failures, judgement.missing)
         if report is not None and not judgement.unwritten:
@@ -50,21 +50,21 @@ def show_judgement(
         print(f"unperturbed: report and verdicts.json are not written: {judgement.unwritten}", file=sys.stderr)
     if not judgement.complete:
         return _RUNS_FAILED
-    return _NEGATIVE if judgement.verdicts.at_least(fail_on or campaign.analysis.fail_on) else 0
+    return _NEGATIVE if judgement.verdicts.at_least(fail_on or spec.analysis.fail_on) else 0
 
 
-def show_verdicts(campaign: CampaignSpec, checked: CampaignVerdicts) -> None:
+def show_verdicts(spec: CampaignSpec, checked: CampaignVerdicts) -> None:
     """Print one row a configuration, then what weighs most in each, then how steady the baseline is, then the notes."""
     console = terminal()
-    comparing = bool(campaign.programs) and {one.configuration for one in checked.verdicts} <= set(campaign.programs)
+    comparing = bool(spec.programs) and {one.configuration for one in checked.verdicts} <= set(spec.programs)
     if checked.verdicts:
         heading = "verdicts per set-up" if comparing else "verdicts per configuration"
         if comparing:
-            console.print(f"baseline (A): {escape(campaign.program.run)}", soft_wrap=True)
-        console.print(verdict_table(checked.verdicts, f"{campaign.name}: {heading}").to_rich())
+            console.print(f"baseline (A): {escape(spec.program.run)}", soft_wrap=True)
+        console.print(verdict_table(checked.verdicts, f"{spec.name}: {heading}").to_rich())
         over = f", over {len(checked.traces)} passes" if len(checked.traces) > 1 else ""
         console.print(
-            f"Pairs and metrics: ✓ unperturbed, ✗ changed beyond ±{campaign.analysis.tolerance:g}, ~ changed, perhaps "
+            f"Pairs and metrics: ✓ unperturbed, ✗ changed beyond ±{spec.analysis.tolerance:g}, ~ changed, perhaps "
             f"within it, ? undecided{over}.",
             soft_wrap=True,
         )
@@ -73,10 +73,10 @@ def show_verdicts(campaign: CampaignSpec, checked: CampaignVerdicts) -> None:
             console.print(
                 "The paper's rule calls perturbed what deviates more than any baseline run. Its error rate is unknown."
             )
-    for item in configurations(campaign):
+    for item in configurations(spec):
         if item.name == BASELINE:
             continue
-        console.print(f"{item.name} {escape(_what_it_is(item, campaign))}", soft_wrap=True)
+        console.print(f"{item.name} {escape(_what_it_is(item, spec))}", soft_wrap=True)
         found = checked.of(item.name)
         if found is not None and found.verdict != "unperturbed":
             shown = verdict_cell(found.verdict)
@@ -90,10 +90,10 @@ def show_verdicts(campaign: CampaignSpec, checked: CampaignVerdicts) -> None:
         console.print(
             "Hardware metrics are [bold yellow]simulated[/bold yellow], not counted by a processor.", soft_wrap=True
         )
-    levels = checked.levels(campaign)
+    levels = checked.levels(spec)
     if levels:
         caption = f"Totals: means over the runs, and by how much {'B' if set(levels) == {'B'} else 'each'} differs"
-        console.print(level_table(levels, campaign.analysis.alpha, caption).to_rich())
+        console.print(level_table(levels, spec.analysis.alpha, caption).to_rich())
     for said in checked.steadiness:
         console.print(
             said if said.startswith("The baseline is steady") else f"[yellow]note:[/yellow] {escape(said)}",
@@ -115,9 +115,9 @@ def _kinds_of_rho(checked: CampaignVerdicts) -> str:
     return f"ρ (Spearman's): {'; '.join(meaning for kind, meaning in meanings.items() if kind in known)}."
 
 
-def _what_it_is(item: Configuration, campaign: CampaignSpec) -> str:
+def _what_it_is(item: Configuration, spec: CampaignSpec) -> str:
     if item.program:
-        return f"is another set-up of the program ({campaign.programs[item.program].difference()})"
+        return f"is another set-up of the program ({spec.programs[item.program].difference()})"
     if item.sham_of is not None:
         return f"is {item.sham_of} without the counting"
     if not item.software:

@@ -39,8 +39,8 @@ def to_json(host: Examination, spec: Readiness | None) -> dict[str, Any]:
 
 def _spec_json(spec: Readiness) -> dict[str, Any]:
     return {
-        "name": spec.campaign.name,
-        "path": str(spec.campaign.path),
+        "name": spec.spec.name,
+        "path": str(spec.spec.path),
         "can_run": not spec.problems,
         "exit_code": spec.exit_code,
         "problems": [{**asdict(problem.finding), "exit_code": problem.exit_code} for problem in spec.problems],
@@ -106,7 +106,7 @@ def _lines(console: Console, text: str) -> list[str]:
 
 
 def _show_spec(console: Console, spec: Readiness) -> None:
-    console.print(f"\n[bold]{escape(spec.campaign.name)}[/bold]")
+    console.print(f"\n[bold]{escape(spec.spec.name)}[/bold]")
     if spec.metrics:
         heads = (Column("metric"), Column("counted by"), Column("in the runs of pass"))
         rows = [(metric.metric, _source(metric.source), ", ".join(metric.passes)) for metric in spec.metrics]
@@ -120,8 +120,8 @@ def _show_spec(console: Console, spec: Readiness) -> None:
     else:
         passes = len(spec.passes.passes)
         each = f" in {passes} passes" if passes > 1 else ""
-        if spec.campaign.parameters:
-            each = f" at {count_points(spec.campaign):,} points ({', '.join(spec.planned)})"
+        if spec.spec.parameters:
+            each = f" at {count_points(spec.spec):,} points ({', '.join(spec.planned)})"
         console.print(f"[green]{GOOD} can run here[/green]: {spec.runs} runs{each}", soft_wrap=True)
         for but in filter(None, (spec.no_verdict, spec.never_computed)):
             console.print(f"[yellow]{NOTE} but[/yellow] {escape(but)}", soft_wrap=True)

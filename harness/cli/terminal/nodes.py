@@ -27,15 +27,15 @@ _RUNS_FAILED, _NEGATIVE = 1, 4
 
 
 def run_and_show_nodes(
-    campaign: CampaignSpec, folder: Path, arguments: argparse.Namespace, progress: TerminalProgress
+    spec: CampaignSpec, folder: Path, arguments: argparse.Namespace, progress: TerminalProgress
 ) -> int:
     """Run what is left of a campaign on nodes, or cancel its jobs; print its verdicts."""
     if arguments.cancel:
-        ended = cancel(campaign, folder)
+        ended = cancel(spec, folder)
         print(f"{counted(ended, 'job')} cancelled; finished runs are kept, and `unperturbed run` resumes: {folder}")
         return 0
     try:
-        notes = run_on_nodes(campaign, folder, progress)
+        notes = run_on_nodes(spec, folder, progress)
     finally:
         progress.end()
     if arguments.no_check:
@@ -47,10 +47,10 @@ def run_and_show_nodes(
     warm_once("alignment", progress.step)
     progress.step("checking and writing the report")
     try:
-        judgement = judge_nodes(folder, campaign, notes=notes, watch=progress.watch)
+        judgement = judge_nodes(folder, spec, notes=notes, watch=progress.watch)
     finally:
         progress.end()
-    code = show_nodes(campaign, judgement, folder / "report.html", as_json=arguments.json, fail_on=arguments.fail_on)
+    code = show_nodes(spec, judgement, folder / "report.html", as_json=arguments.json, fail_on=arguments.fail_on)
     progress.result(code, campaign=str(folder), report=str(folder / "report.html"))
     if arguments.open:
         open_page(folder / "report.html")
@@ -58,7 +58,7 @@ def run_and_show_nodes(
 
 
 def show_nodes(
-    campaign: CampaignSpec,
+    spec: CampaignSpec,
     judgement: NodesJudgement,
     report: Path | None,
     *,
@@ -76,7 +76,7 @@ def show_nodes(
         print(json.dumps(verdicts.to_dict(), indent=2, ensure_ascii=False))
     else:
         console = terminal() if sys.stdout.isatty() else terminal(width=1000)
-        console.print(f"[bold]{escape(campaign.name)}[/bold]: {escape(verdicts.headline())}", soft_wrap=True)
+        console.print(f"[bold]{escape(spec.name)}[/bold]: {escape(verdicts.headline())}", soft_wrap=True)
         for table in verdicts.tables():
             console.print(table.to_rich())
         for sentence in verdicts.sentences():
@@ -88,4 +88,4 @@ def show_nodes(
             print(f"report: {report}; of each node, nodes/NN/report.html")
     if judgement.failed or judgement.missing:
         return _RUNS_FAILED
-    return _NEGATIVE if verdicts.at_least(fail_on or campaign.analysis.fail_on) else 0
+    return _NEGATIVE if verdicts.at_least(fail_on or spec.analysis.fail_on) else 0

@@ -24,19 +24,19 @@ _COMMANDS = ("build", "prepare", "run")
 """The keys of `program:` that are commands, in the order in which they are executed."""
 
 
-def show_plan(campaign: CampaignSpec, folder: Path, *, as_json: bool) -> int:
+def show_plan(spec: CampaignSpec, folder: Path, *, as_json: bool) -> int:
     """Print the plan of a campaign; return 0, or what the campaign would be refused with.
 
     `folder`: The campaign's folder, which need not be there. What an earlier session left there is counted.
     """
     if (folder / "campaign.sqlite").is_file():
         with Manifest(folder / "campaign.sqlite", read_only=True) as manifest:
-            check_owner(manifest, campaign, _purpose(campaign))
-    ready = check_spec(campaign, examine())
-    done, seconds = _known(folder, campaign)
+            check_owner(manifest, spec, _purpose(spec))
+    ready = check_spec(spec, examine())
+    done, seconds = _known(folder, spec)
     left = _seconds_left(ready, done, seconds)
     described = {
-        "name": campaign.name,
+        "name": spec.name,
         "campaign": str(folder),
         "can_run": not ready.problems,
         "problems": [problem.finding.what for problem in ready.problems],
@@ -44,7 +44,7 @@ def show_plan(campaign: CampaignSpec, folder: Path, *, as_json: bool) -> int:
             {"name": item.name, "source": item.source, "metrics": [metric.name for metric in item.metrics]}
             for item in ready.passes.passes
         ],
-        "commands": _commands(campaign),
+        "commands": _commands(spec),
         "builds": _builds(ready),
         "configurations": dict(ready.planned),
         "runs": ready.runs,
@@ -55,29 +55,29 @@ def show_plan(campaign: CampaignSpec, folder: Path, *, as_json: bool) -> int:
         print(json.dumps(described, indent=2, ensure_ascii=False))
     else:
         _show(ready, described)
-        if campaign.nodes is not None:
-            count = counted(campaign.nodes.count, "node")
-            terminal().print(f"{count} ({campaign.nodes.engine}) share these runs; the plan above is that of this host")
+        if spec.nodes is not None:
+            count = counted(spec.nodes.count, "node")
+            terminal().print(f"{count} ({spec.nodes.engine}) share these runs; the plan above is that of this host")
     return ready.exit_code
 
 
-def _purpose(campaign: CampaignSpec) -> str:
-    if campaign.nodes is not None:
-        return SWEEPS.whole if campaign.parameters else NODES
-    return SWEEP if campaign.parameters else CAMPAIGN
+def _purpose(spec: CampaignSpec) -> str:
+    if spec.nodes is not None:
+        return SWEEPS.whole if spec.parameters else NODES
+    return SWEEP if spec.parameters else CAMPAIGN
 
 
-def _commands(campaign: CampaignSpec) -> dict[str, str]:
+def _commands(spec: CampaignSpec) -> dict[str, str]:
     """Return every command that the campaign would execute, as the spec has it: its key → the command."""
-    written: dict[str, str | None] = {f"program.{key}": getattr(campaign.program, key) for key in _COMMANDS}
-    for name, other in campaign.programs.items():
+    written: dict[str, str | None] = {f"program.{key}": getattr(spec.program, key) for key in _COMMANDS}
+    for name, other in spec.programs.items():
         written |= {f"programs.{name}.{key}": getattr(other, key) for key in ("build", "run")}
     return {key: command for key, command in written.items() if command is not None}
 
 
 def _builds(ready: Readiness) -> dict[str, list[str]]:
     """Return the metrics that are compiled into each build; none for a program that is not built here."""
-    campaign = ready.campaign
+    campaign = ready.spec
     if campaign.program.build is None:
         return {}
     compiled = {name for name, event in campaign.measure.software.items() if event.means == "compiled"}
@@ -90,12 +90,12 @@ def _builds(ready: Readiness) -> dict[str, list[str]]:
     }
 
 
-def _known(folder: Path, campaign: CampaignSpec) -> tuple[int, Mapping[str, float]]:
+def _known(folder: Path, spec: CampaignSpec) -> tuple[int, Mapping[str, float]]:
     """Return how many runs are done, and the seconds of a run of each pass, by an earlier session of this spec."""
     if not (folder / "campaign.sqlite").is_file():
         return 0, {}
     with Manifest(folder / "campaign.sqlite") as manifest:
-        if manifest.fact("spec_digest") != campaign.digest:
+        if manifest.fact("spec_digest") != spec.digest:
             return 0, {}
         passes = [str(item["name"]) for item in manifest.fact("passes") or ()]
         facts = {name: manifest.fact(f"{PILOT}:{name}") for name in passes}

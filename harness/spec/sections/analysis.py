@@ -49,7 +49,7 @@ class Analysis(Section):
     )
 
 
-def default_align_on(campaign: CampaignSpec) -> tuple[str, ...]:
+def default_align_on(spec: CampaignSpec) -> tuple[str, ...]:
     """Return the metric by which runs are aligned unless the spec names some.
 
     One metric only: the outer correlation of what runs were aligned on is flattered.
@@ -57,7 +57,7 @@ def default_align_on(campaign: CampaignSpec) -> tuple[str, ...]:
     Result: IPC if it is derived from what the baseline measures, else the first of the metrics, instructions before
     all.
     """
-    measure = campaign.measure
+    measure = spec.measure
     if "IPC" in measure.derived and not set(measure.derived["IPC"].names) & set(measure.software):
         return ("IPC",)
     known = (*measure.hardware, *measure.os)

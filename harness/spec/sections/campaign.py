@@ -114,12 +114,12 @@ class Design(Section):
     )
 
 
-def default_subsets(campaign: CampaignSpec) -> Mapping[str, tuple[str, ...]]:
+def default_subsets(spec: CampaignSpec) -> Mapping[str, tuple[str, ...]]:
     """Return one subset of every software metric but the anchor; none when that leaves nothing.
 
     Sorted by name: the order of keys in a spec means nothing, and must not change its digest.
     """
-    everything = tuple(sorted(name for name in campaign.measure.software if name != campaign.analysis.anchor))
+    everything = tuple(sorted(name for name in spec.measure.software if name != spec.analysis.anchor))
     return {"all": everything} if everything else {}
 
 

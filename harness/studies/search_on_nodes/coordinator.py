@@ -27,7 +27,7 @@ from unperturbed.harness.studies.search_on_nodes.page import nodes_content
 
 
 def partition_on_nodes(
-    campaign: CampaignSpec,
+    spec: CampaignSpec,
     folder: Path,
     how: Search,
     progress: Progress,
@@ -40,16 +40,16 @@ def partition_on_nodes(
     `campaign`: The spec, with `nodes`; its subsets play no part. `baseline_runs` is the total of all nodes.
     """
     require("analysis")
-    metrics = wanted_metrics(campaign)
-    _check(campaign)
-    settings_of(campaign, how, None)  # what is wrong with them is said before anything is built
+    metrics = wanted_metrics(spec)
+    _check(spec)
+    settings_of(spec, how, None)  # what is wrong with them is said before anything is built
     folder = folder.absolute()
-    with coordinated(baselines_alone(campaign), folder, progress, SEARCHES) as coordination:
+    with coordinated(baselines_alone(spec), folder, progress, SEARCHES) as coordination:
         judge = NodesJudge(coordination, folder)
         try:
             judge.build(metrics)  # what is wrong with an event is said before hours of baseline runs
             seconds, passes = judge.begin()
-            settings = settings_of(campaign, how, seconds)
+            settings = settings_of(spec, how, seconds)
             parts = len(judge.live)
             baseline_runs = sum(judge.reference_runs(number) for number in judge.live) * passes
             announce(forecast(len(metrics), how.strategy, settings, passes=passes, baseline_runs=baseline_runs))
@@ -59,25 +59,25 @@ def partition_on_nodes(
                 judge,
                 settings,
                 strategy=how.strategy,
-                tolerance=campaign.analysis.tolerance,
+                tolerance=spec.analysis.tolerance,
                 observer=observer,
                 ahead=Ahead(parts, judge.request) if parts > 1 else None,
             )
         finally:
             judge.end()
         notes = (*silent_notes(metrics, judge.counted), *judge.notes())
-        content = nodes_content(campaign, plan, coordination.parts)
-        write_plan(campaign, folder, plan, replace(content, notes=(*notes, *content.notes)))
+        content = nodes_content(spec, plan, coordination.parts)
+        write_plan(spec, folder, plan, replace(content, notes=(*notes, *content.notes)))
     return Partitioned(plan, judge.failed, notes)
 
 
-def _check(campaign: CampaignSpec) -> None:
+def _check(spec: CampaignSpec) -> None:
     """Refuse what needs all builds before the first run: a search builds its candidates while nodes work."""
-    if campaign.nodes is not None and campaign.nodes.stage is not None:
+    if spec.nodes is not None and spec.nodes.stage is not None:
         raise SpecError(
             "a search on nodes builds candidates while it runs, so it cannot copy them first: remove `stage`"
         )
-    if campaign.campaign.layouts == "varied":
+    if spec.campaign.layouts == "varied":
         raise SpecError(
             "a search on nodes runs each build as it is: remove `layouts: varied`, and run the plan with it afterwards"
         )

@@ -96,7 +96,7 @@ class NodesJudge:
                 self._judges[number] = TraceJudge(
                     partial(self._measure, number),
                     references,
-                    alpha=self._coordination.campaign.analysis.alpha,
+                    alpha=self._coordination.spec.analysis.alpha,
                     fresh_baseline=partial(self._references, number),
                 )
         except RunFailed as failure:
@@ -106,7 +106,7 @@ class NodesJudge:
 
     def build(self, subset: tuple[str, ...]) -> str:
         """Build a candidate unless it is built, and let the parts know of it; return its configuration's name."""
-        campaign, anchor = self._coordination.campaign, self._coordination.campaign.analysis.anchor
+        campaign, anchor = self._coordination.spec, self._coordination.spec.analysis.anchor
         name = candidate_name(self._manifest, subset)
         if name not in (self._manifest.fact("candidate_builds") or {}):
             item = Configuration(name, (*(() if anchor is None else (anchor,)), *subset), 1)
@@ -215,7 +215,7 @@ class NodesJudge:
         runs.request(runs.reference_batch)
         by_name = {name: self._further(number, name, count) for name, count in runs.reference_batch.items()}
         self._check_same_counting(number)
-        found, against = make_references(self._coordination.campaign, by_name)
+        found, against = make_references(self._coordination.spec, by_name)
         self._against |= dict.fromkeys(f"{runs.part.owner}: {sentence}" for sentence in against)
         return found
 

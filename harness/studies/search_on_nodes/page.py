@@ -16,7 +16,7 @@ from unperturbed.harness.results.reporting import partition_content
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 
 
-def nodes_content(campaign: CampaignSpec, plan: Plan, parts: Sequence[NodePart]) -> ReportContent:
+def nodes_content(spec: CampaignSpec, plan: Plan, parts: Sequence[NodePart]) -> ReportContent:
     """Gather what a plan's page shows beside the plan.
 
     Result: Host, settings and example traces are those of the first node; runs are named as `PART/RUN`.
@@ -29,7 +29,7 @@ def nodes_content(campaign: CampaignSpec, plan: Plan, parts: Sequence[NodePart])
             if not manifest.counts().get("done"):
                 continue
             traces = _named(read_traces(part.folder, manifest), part)
-            content = partition_content(campaign, plan, traces, manifest)
+            content = partition_content(spec, plan, traces, manifest)
         rows = tuple(replace(row, run=f"{part.name}/{row.run}") for row in content.runs)
         found.append(replace(content, runs=rows))
         places.append(f"{part.name} was made by {part.owner}")

@@ -21,16 +21,16 @@ _PAUSE_S = 0.1
 """Between two looks for requests: nothing is measured meanwhile."""
 
 
-def make_part(campaign: CampaignSpec, part: NodePart, progress: Progress) -> None:
+def make_part(spec: CampaignSpec, part: NodePart, progress: Progress) -> None:
     """Make the runs that are requested of a part, and wait for further requests while there may be any.
 
     It ends when the search is over, and when no request came for as long as `patience`: whoever coordinated was killed
     then. Where parts are executed one after another, it ends as soon as nothing is left to be made.
     """
-    share = SEARCHES.share(campaign, part.number)
+    share = SEARCHES.share(spec, part.number)
     with prepare_campaign(share, part.folder, progress, purpose=SEARCH, judged=True) as (prepared, samplings, manifest):
         session = prepared
-        patience = _patience(campaign, part)
+        patience = _patience(spec, part)
         waiting_since = time.monotonic()
         while True:
             requests = read_requests(part)
@@ -50,12 +50,12 @@ def make_part(campaign: CampaignSpec, part: NodePart, progress: Progress) -> Non
                 time.sleep(_PAUSE_S)
 
 
-def _patience(campaign: CampaignSpec, part: NodePart) -> float:
+def _patience(spec: CampaignSpec, part: NodePart) -> float:
     """Return for how many seconds a part waits for requests."""
-    if campaign.nodes is None:
+    if spec.nodes is None:
         return 0.0
-    engine = engine_of(campaign.nodes, part.folder.parent.parent, "")
-    return campaign.nodes.patience.seconds if engine.at_once is None else 0.0
+    engine = engine_of(spec.nodes, part.folder.parent.parent, "")
+    return spec.nodes.patience.seconds if engine.at_once is None else 0.0
 
 
 def _begin_session(folder: Path, manifest: Manifest, progress: Progress, session: str) -> None:

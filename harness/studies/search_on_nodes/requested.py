@@ -40,7 +40,7 @@ class NodeRuns:
     @property
     def reference_batch(self) -> dict[str, int]:
         """Return the runs of the node's baselines, requested together so that both meet the same drift of the node."""
-        campaign = self._coordination.campaign
+        campaign = self._coordination.spec
         count = SEARCHES.share(campaign, self.part.number).campaign.baseline_runs
         return dict.fromkeys([BASELINE] if campaign.analysis.anchor is None else [BASELINE, ANCHOR], count)
 

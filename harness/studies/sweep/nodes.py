@@ -19,12 +19,12 @@ from unperturbed.harness.studies.sweep.runs import run_sweep
 from unperturbed.harness.studies.sweep.table import SweepTable, join_recorded
 
 
-def run_sweep_on_nodes(campaign: CampaignSpec, folder: Path, progress: Progress) -> SweepTable:
+def run_sweep_on_nodes(spec: CampaignSpec, folder: Path, progress: Progress) -> SweepTable:
     """Run a sweep on nodes, or what is left of it, and write its table.
 
     Result: What was written: the complete rows of all nodes, and what is missing, with the reason.
     """
-    with coordinated(campaign, folder, progress, SWEEPS) as coordination:
+    with coordinated(spec, folder, progress, SWEEPS) as coordination:
         try:
             coordination.watch()
         finally:
@@ -35,14 +35,14 @@ def run_sweep_on_nodes(campaign: CampaignSpec, folder: Path, progress: Progress)
     return table
 
 
-def make_part(campaign: CampaignSpec, part: NodePart, progress: Progress) -> None:
+def make_part(spec: CampaignSpec, part: NodePart, progress: Progress) -> None:
     """Measure what is left of the points of one node, and write their table into the part's folder."""
-    run_sweep(campaign, part.folder, progress, part=part.number)
+    run_sweep(spec, part.folder, progress, part=part.number)
 
 
 def _join(coordination: Coordination, folder: Path) -> SweepTable:
     """Write the table of what all parts have recorded."""
-    campaign = coordination.campaign
+    campaign = coordination.spec
     found, every = [], points(campaign)
     parts = coordination.parts
     for part in parts:
@@ -53,11 +53,11 @@ def _join(coordination: Coordination, folder: Path) -> SweepTable:
     )
 
 
-def _recorded(campaign: CampaignSpec, part: NodePart, every: Sequence[Mapping[str, Any]], lost: str) -> Recorded:
-    own = dealt_points(campaign, part.number)
+def _recorded(spec: CampaignSpec, part: NodePart, every: Sequence[Mapping[str, Any]], lost: str) -> Recorded:
+    own = dealt_points(spec, part.number)
     with reading(part) as manifest:
         steps = tuple(manifest.fact("steps") or ())
-        return read_recorded(campaign, manifest, steps, every, own, node=_label(part), lost=lost)
+        return read_recorded(spec, manifest, steps, every, own, node=_label(part), lost=lost)
 
 
 def _label(part: NodePart) -> str:

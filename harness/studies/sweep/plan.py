@@ -51,14 +51,14 @@ class Step:
     software: tuple[str, ...] = ()
 
 
-def steps(campaign: CampaignSpec, passes: Passes) -> tuple[Step, ...]:
+def steps(spec: CampaignSpec, passes: Passes) -> tuple[Step, ...]:
     """Return what is run at each point, the native steps first.
 
     Counters of the operating system are read in the first pass that is not simulated, as a simulator's process has
     others than the program; where all are simulated, in a step of their own. A metric that several passes count is
     taken from the first.
     """
-    system, found, taken = campaign.measure.os, list(_native_steps(campaign.campaign.native_runs)), set[str]()
+    system, found, taken = spec.measure.os, list(_native_steps(spec.campaign.native_runs)), set[str]()
     counting = [item for item in passes.passes if item.metrics]
     real = next((item.name for item in counting if item.source != "simulated"), None)
     for item in counting:
@@ -68,7 +68,7 @@ def steps(campaign: CampaignSpec, passes: Passes) -> tuple[Step, ...]:
             found.append(Step(item.name, BASELINE, item, (*names, *(system if item.name == real else ()))))
     if system and real is None:
         found.append(Step(_SYSTEM, BASELINE, Pass(_SYSTEM, "none", ()), system))
-    counting_too = (item for item in configurations(campaign) if item.software)
+    counting_too = (item for item in configurations(spec) if item.software)
     return (
         *found,
         *(Step(_SOFTWARE, item.name, Pass(_SOFTWARE, "none", ()), (), item.software) for item in counting_too),
@@ -82,15 +82,15 @@ def _native_steps(runs: int) -> Iterator[Step]:
         yield Step(name, REFERENCE, Pass(name, "none", ()))
 
 
-def check_sweep_budget(campaign: CampaignSpec, passes: Passes) -> int:
+def check_sweep_budget(spec: CampaignSpec, passes: Passes) -> int:
     """Return the number of runs of a sweep."""
-    design = campaign.campaign
-    each = len(steps(campaign, passes))
-    runs = count_points(campaign) * design.repetitions * each
+    design = spec.campaign
+    each = len(steps(spec, passes))
+    runs = count_points(spec) * design.repetitions * each
     if runs > (most := min(design.max_runs or _MOST_RUNS, _MOST_RUNS)):
         allowed = f"max_runs allows {most:,}" if design.max_runs == most else f"a sweep has at most {most:,}"
         raise SpecError(
-            f"the plan has {runs:,} runs ({count_points(campaign):,} points × {design.repetitions} × {each}), "
+            f"the plan has {runs:,} runs ({count_points(spec):,} points × {design.repetitions} × {each}), "
             f"{allowed}: ask for fewer points, "
             "repetitions or metrics, or raise it"
         )

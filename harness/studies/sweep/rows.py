@@ -67,7 +67,7 @@ class Recorded:
 
 
 def read_recorded(
-    campaign: CampaignSpec,
+    spec: CampaignSpec,
     manifest: Manifest,
     steps: Collection[str],
     points: Sequence[Mapping[str, Value]],
@@ -90,7 +90,7 @@ def read_recorded(
         for row in sorted(runs)
         if steps and all(_is_done(runs[row].get(step)) or _can_wait(step, runs[row].get(step)) for step in steps)
     }
-    wanted = [(point, number) for point in own for number in range(1, campaign.campaign.repetitions + 1)]
+    wanted = [(point, number) for point in own for number in range(1, spec.campaign.repetitions + 1)]
     metrics = {
         entry["name"]: Metric(**{**entry, "components": tuple(entry["components"])})
         for step in steps

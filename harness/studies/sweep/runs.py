@@ -77,33 +77,33 @@ class _Sweep:
     own: tuple[int, ...]
 
 
-def run_sweep(campaign: CampaignSpec, folder: Path, progress: Progress, *, part: int = 1) -> SweepTable:
+def run_sweep(spec: CampaignSpec, folder: Path, progress: Progress, *, part: int = 1) -> SweepTable:
     """Run a sweep, or what is left of it, and write its table."""
-    with lock_campaign(campaign, folder, SWEEP) as manifest:
-        sweep, passes = _prepare(campaign, folder, manifest, progress, part)
-        seed = campaign.campaign.seed if campaign.nodes is None else own_seed(campaign, part)
-        _plan(campaign, sweep, manifest, seed)
+    with lock_campaign(spec, folder, SWEEP) as manifest:
+        sweep, passes = _prepare(spec, folder, manifest, progress, part)
+        seed = spec.campaign.seed if spec.nodes is None else own_seed(spec, part)
+        _plan(spec, sweep, manifest, seed)
         manifest.reopen()
         try:
             _execute(sweep, passes, manifest, progress)
         finally:
-            table = write_table(campaign, folder, manifest, sweep.steps, sweep.points, sweep.own)
+            table = write_table(spec, folder, manifest, sweep.steps, sweep.points, sweep.own)
         return table
 
 
 def _prepare(
-    campaign: CampaignSpec, folder: Path, manifest: Manifest, progress: Progress, part: int
+    spec: CampaignSpec, folder: Path, manifest: Manifest, progress: Progress, part: int
 ) -> tuple[_Sweep, Passes]:
     """Do all that comes before the first run; what an earlier session did is kept."""
-    passes, here = detect_host(campaign, manifest, progress)
-    check_sweep_budget(campaign, passes)
-    wanted = steps(campaign, passes)
+    passes, here = detect_host(spec, manifest, progress)
+    check_sweep_budget(spec, passes)
+    wanted = steps(spec, passes)
     _check_same_counting(wanted, manifest)
     if manifest.fact("starting") is None:
         manifest.set_facts(starting=_time_of_starting(folder))
-    workspace = build_and_stage(campaign, folder, manifest, progress)
+    workspace = build_and_stage(spec, folder, manifest, progress)
     named = {step.name: step.collected for step in wanted}
-    somewhere = at_a_point(campaign)
+    somewhere = at_a_point(spec)
     # What a run must give is another at each point, and is put in when it is made.
     session = Session(
         somewhere,
@@ -111,15 +111,15 @@ def _prepare(
         named,
         {},
         workspace.inputs,
-        ProgramResult(campaign.program.exit_code, ""),
+        ProgramResult(spec.program.exit_code, ""),
         here,
         workspace.program,
     )
-    for item in configurations(campaign):
+    for item in configurations(spec):
         session = session.holding(item, workspace.builds[item.name])
     by_name = {step.name: step for step in wanted}
-    own = dealt_points(campaign, part)
-    return _Sweep(session, workspace.builds[REFERENCE], by_name, points(campaign), own), passes
+    own = dealt_points(spec, part)
+    return _Sweep(session, workspace.builds[REFERENCE], by_name, points(spec), own), passes
 
 
 def _check_same_counting(wanted: Sequence[Step], manifest: Manifest) -> None:
@@ -170,9 +170,9 @@ def _time_of_starting(folder: Path) -> dict[str, float] | None:
     }
 
 
-def _plan(campaign: CampaignSpec, sweep: _Sweep, manifest: Manifest, seed: int) -> None:
+def _plan(spec: CampaignSpec, sweep: _Sweep, manifest: Manifest, seed: int) -> None:
     """Enter the plan, or the runs beyond an earlier one."""
-    repetitions = campaign.campaign.repetitions
+    repetitions = spec.campaign.repetitions
     manifest.forget_runs(surplus([state.run for state in manifest.runs()], sweep.own, repetitions, sweep.steps))
     before = [state.run for state in manifest.runs()]
     manifest.plan(plan_sweep(tuple(sweep.steps.values()), sweep.own, repetitions, seed=seed, before=before))
@@ -180,7 +180,7 @@ def _plan(campaign: CampaignSpec, sweep: _Sweep, manifest: Manifest, seed: int) 
 
 def _execute(sweep: _Sweep, passes: Passes, manifest: Manifest, progress: Progress) -> None:
     """Execute every planned run."""
-    repetitions = sweep.session.campaign.campaign.repetitions
+    repetitions = sweep.session.spec.campaign.repetitions
     every = manifest.runs()
     # Runs that are done but not asked for any more stay in the manifest, and are neither made nor counted.
     unwanted = set(surplus([state.run for state in every], sweep.own, repetitions, sweep.steps))
@@ -258,7 +258,7 @@ def _results(sweep: _Sweep, manifest: Manifest) -> dict[int, ProgramResult]:
         for state in manifest.runs("done")
         if state.run.pass_name == NATIVE and state.run.repetition == 1
     }
-    exit_code = sweep.session.campaign.program.exit_code
+    exit_code = sweep.session.spec.program.exit_code
     return {
         first[run]: ProgramResult(exit_code, found["digest"], run)
         for run, found in manifest.totals().items()
@@ -269,7 +269,7 @@ def _results(sweep: _Sweep, manifest: Manifest) -> dict[int, ProgramResult]:
 def _run_native(sweep: _Sweep, run: PlannedRun, expected: dict[int, ProgramResult], attempt: Attempt) -> RunResult:
     """Run the untouched program: its time, and the result that the point's other runs must give."""
     session = sweep.session
-    here = session.campaign.at_point(sweep.points[run.point - 1])
+    here = session.spec.at_point(sweep.points[run.point - 1])
     result, outcome = run_plain(
         here, attempt.folder, build=sweep.untouched, inputs=session.inputs, pad_bytes=run.pad_bytes
     )
@@ -291,10 +291,10 @@ def _run_counted(
 ) -> RunResult:
     """Make one measured run; its counts are those of the program from its first record to its end."""
     step, values = sweep.steps[run.pass_name], sweep.points[run.point - 1]
-    session = replace(sweep.session, campaign=sweep.session.campaign.at_point(values), expected=expected[run.point])
+    session = replace(sweep.session, spec=sweep.session.spec.at_point(values), expected=expected[run.point])
     trace = execute_in(
         session,
-        _whole(session.campaign, step, session.built[run.configuration].software_metrics),
+        _whole(session.spec, step, session.built[run.configuration].software_metrics),
         run.configuration,
         attempt.folder,
         pad_bytes=run.pad_bytes,
@@ -314,7 +314,7 @@ def _run_counted(
     return RunResult(trace.attributes["seconds"], len(trace), totals)
 
 
-def _whole(campaign: CampaignSpec, step: Step, software_metrics: SoftwareMetrics) -> Sampling:
+def _whole(spec: CampaignSpec, step: Step, software_metrics: SoftwareMetrics) -> Sampling:
     """Return how a whole run is counted: no timer ticks in it, so that it has one interval."""
-    capacity = _RECORDS_OF_THREADS if campaign.measure.threads == "all" else _RECORDS
+    capacity = _RECORDS_OF_THREADS if spec.measure.threads == "all" else _RECORDS
     return Sampling(step.collected, software_metrics, _LONGER_THAN_ANY_RUN_NS, "monotonic", capacity, whole=True)

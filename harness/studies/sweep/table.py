@@ -108,7 +108,7 @@ def read_table(folder: Path) -> SweepTable:
 
 
 def write_table(
-    campaign: CampaignSpec,
+    spec: CampaignSpec,
     folder: Path,
     manifest: Manifest,
     steps: Collection[str],
@@ -119,12 +119,12 @@ def write_table(
 
     `points`: The points of the sweep, in the order of their numbers.
     """
-    recorded = read_recorded(campaign, manifest, steps, points, own)
-    return join_recorded(campaign, folder, manifest, [recorded], points)
+    recorded = read_recorded(spec, manifest, steps, points, own)
+    return join_recorded(spec, folder, manifest, [recorded], points)
 
 
 def join_recorded(
-    campaign: CampaignSpec,
+    spec: CampaignSpec,
     folder: Path,
     manifest: Manifest,
     recorded: Sequence[Recorded],
@@ -147,9 +147,9 @@ def join_recorded(
         where = {NODE_COLUMN: one.node} if on_nodes else {}
         given = [one.totals[run] for run in one.rows[row].values()]
         rows.append({**points[row[0] - 1], **where, **totals_of_row(given)})
-    asked = campaign.campaign.native_runs
+    asked = spec.campaign.native_runs
     fewer = sum(count_native_runs(recorded[at].rows[row]) < asked for row, at in every)
-    frame, columns = _frame(campaign, rows, metrics, on_nodes=on_nodes)
+    frame, columns = _frame(spec, rows, metrics, on_nodes=on_nodes)
     missing = tuple(sorted((item for one in recorded for item in one.missing), key=attrgetter("point", "repetition")))
     times = [one.starting for one in recorded if one.starting is not None]
     starting = {name: max(each[name] for each in times) for name in times[0]} if times else None
@@ -160,11 +160,11 @@ def join_recorded(
     )
     said = (*notes, *of_fewer, *_notes(frame, columns, starting))
     facts = {
-        "name": campaign.name,
+        "name": spec.name,
         "program": manifest.fact("program"),
         "host": manifest.fact("host"),
         "begun": manifest.fact("begun"),
-        "seed": campaign.campaign.seed,
+        "seed": spec.campaign.seed,
         "complete": not missing and not fewer,
         "missing": [{"point": item.point, "repetition": item.repetition, "why": item.why} for item in missing],
         "starting": starting,
@@ -186,17 +186,15 @@ def join_recorded(
 
 
 def _frame(
-    campaign: CampaignSpec, rows: Sequence[Mapping[str, Any]], metrics: Mapping[str, Metric], *, on_nodes: bool
+    spec: CampaignSpec, rows: Sequence[Mapping[str, Any]], metrics: Mapping[str, Metric], *, on_nodes: bool
 ) -> tuple[pl.DataFrame, tuple[Column, ...]]:
     """Arrange rows as columns: parameters, times, metrics in the order of the spec, what is computed from these."""
-    measure = campaign.measure
-    columns = [
-        Column(name, "parameter", source="spec", meaning="parameter of the sweep") for name in campaign.parameters
-    ]
+    measure = spec.measure
+    columns = [Column(name, "parameter", source="spec", meaning="parameter of the sweep") for name in spec.parameters]
     if on_nodes:
         # Like a parameter, it was assigned by the plan: nothing that is measured causes it.
         columns.append(Column(NODE_COLUMN, "parameter", source="nodes", meaning="node that measured the point"))
-    columns += _time_columns(campaign.campaign.native_runs)
+    columns += _time_columns(spec.campaign.native_runs)
     measured = [name for name in (*measure.hardware, *measure.os, *measure.software) if name in metrics]
     columns += [_column(metrics[name]) for name in measured]
     values_of = {column.name: [row[column.name] for row in rows] for column in columns}
@@ -208,7 +206,7 @@ def _frame(
             columns.append(_column(known[name]))
             values = expression.evaluate(parts) if rows else np.zeros(0)
             values_of[name] = [None if np.isnan(value) else value for value in values.tolist()]
-    types = {column.name: _type(campaign, column, values_of[column.name]) for column in columns}
+    types = {column.name: _type(spec, column, values_of[column.name]) for column in columns}
     return pl.DataFrame(values_of, schema=types), tuple(columns)
 
 
@@ -225,9 +223,9 @@ def _column(metric: Metric) -> Column:
     return Column(metric.name, metric.kind, metric.unit, metric.source, meaning, metric.semantics, metric.components)
 
 
-def _type(campaign: CampaignSpec, column: Column, values: Sequence[Any]) -> type[pl.DataType]:
+def _type(spec: CampaignSpec, column: Column, values: Sequence[Any]) -> type[pl.DataType]:
     """Return a column's type; that of a parameter follows from the spec, whichever of its values were drawn."""
-    parameter = campaign.parameters.get(column.name)
+    parameter = spec.parameters.get(column.name)
     if isinstance(parameter, Between):
         values = (parameter.low, parameter.high)
     elif parameter is not None:
