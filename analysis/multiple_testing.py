@@ -13,7 +13,7 @@ FloatArray = NDArray[np.float64]
 def holm(p_values: ArrayLike) -> FloatArray:
     """Adjust p-values so that comparing each with α keeps the family-wise error rate at α.
 
-    `p_values`: array_like, shape (n,). One a hypothesis. NaN is no test: it stays, and does not count.
+    `p_values`: array_like, shape (n,). One a hypothesis. NaN is not a test: it stays, and does not count.
     Result: array of float64, shape (n,). Adjusted p-values, at most 1.
 
     Notes
@@ -30,7 +30,7 @@ LIKELY_NULL = 0.5
 def holm_of_intervals(p_values: ArrayLike) -> FloatArray:
     """Adjust p-values of hypotheses that hold an interval each, such as "the change is at most the tolerance".
 
-    `p_values`: array_like, shape (n,). One a hypothesis; uniform at the interval's end, larger within. NaN is no test:
+    `p_values`: array_like, shape (n,). One a hypothesis; uniform at the end, larger within. NaN is not a test:
     it stays, and does not count.
     Result: array of float64, shape (n,). Adjusted p-values, at most 1.
 
@@ -49,7 +49,7 @@ def holm_of_intervals(p_values: ArrayLike) -> FloatArray:
 def benjamini_hochberg(p_values: ArrayLike) -> FloatArray:
     """Adjust p-values so that comparing each with α keeps the expected share of false discoveries at α.
 
-    `p_values`: array_like, shape (n,). One a hypothesis. NaN is no test: it stays, and does not count.
+    `p_values`: array_like, shape (n,). One a hypothesis. NaN is not a test: it stays, and does not count.
     Result: array of float64, shape (n,). Adjusted p-values, at most 1.
 
     Notes

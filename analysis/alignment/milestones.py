@@ -179,7 +179,7 @@ def require_same_total(x: int, y: int, name: str) -> None:
     if x != y:
         raise DataError(
             f"{name} happened {x} times in one run and {y} times in the other: "
-            "it is no deterministic milestone; anchor on another or on none"
+            "it is not a deterministic milestone; anchor on another or on none"
         )
     if x == 0:
         raise DataError(f"{name} never happened in these runs: anchor on another milestone or on none")
@@ -189,7 +189,9 @@ def milestone_counts(trace: Trace, anchor: str) -> IntArray:
     """Return how often a trace's milestone had happened at the end of each interval."""
     column = trace[anchor]
     if trace.metrics[anchor].semantics != "counter" or not np.issubdtype(column.dtype, np.integer):
-        raise DataError(f"metric {anchor!r} is no event counter: anchor on a software metric that counts a milestone")
+        raise DataError(
+            f"metric {anchor!r} is not an event counter: anchor on a software metric that counts a milestone"
+        )
     return np.cumsum(column)
 
 
@@ -304,7 +306,7 @@ def cumulative(name: str, counts: ArrayLike, length: int) -> IntArray:
         raise DataError(f"{name} has shape {given.shape}: give one cumulative count for each of {length} intervals")
     whole = given.astype(np.int64) if np.isfinite(given).all() else None
     if whole is None or (whole != given).any():
-        raise DataError(f"{name} holds a value that is no whole number: give cumulative counts")
+        raise DataError(f"{name} holds a value that is not a whole number: give cumulative counts")
     falls = np.flatnonzero(np.diff(whole, prepend=0) < 0)
     if len(falls):
         raise DataError(

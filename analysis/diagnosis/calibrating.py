@@ -161,7 +161,7 @@ def with_strictness(strictness: Mapping[str, float], kinds: Mapping[str, Kind] |
     Raises
     ------
     DataError
-        A kind that is unknown or has nothing to fit; a strictness that is no positive number.
+        A kind that is unknown or has nothing to fit; a strictness that is not a positive number.
     """
     kinds = anomaly_kinds() if kinds is None else kinds
     changed = dict(kinds)
@@ -213,7 +213,7 @@ def read_labelled(folder: Path, **reading: Any) -> Iterator[LabelledTrace]:
     Yields
     ------
     LabelledTrace
-        Every trace that is no reference.
+        Every trace that is not a reference.
 
     Raises
     ------

@@ -31,7 +31,7 @@ _IN_THE_MIDDLE = 0.25
 """Share of their occurrences in the middle half of a run: half of what happens evenly."""
 _REGULAR = 30
 _ALIKE_REFERENCES = 3
-"""Occurrences, and references that must agree on them, of elements that are no sinks."""
+"""Occurrences, and references that must agree on them, of elements that are not sinks."""
 _STEADY = 0.05
 """Share by which the count of a steady type may vary between references."""
 _TYPES_A_STREAM = 15

@@ -188,7 +188,7 @@ class EventTrace:
     def from_pairs(cls, pairs: Iterable[tuple[int, str]], *, unit: Unit = "ticks", name: str = "") -> EventTrace:
         """Return a trace of pairs (timestamp, name), as the paper writes them.
 
-        Raises DataError as the class does; TypeError where a timestamp is no integer.
+        Raises DataError as the class does; TypeError where a timestamp is not an integer.
         """
         listed = list(pairs)
         for position, (time, _) in enumerate(listed):

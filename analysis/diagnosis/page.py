@@ -266,7 +266,7 @@ def differences(here: Floats, theirs: Floats) -> tuple[Floats, Floats]:
     `here`: shape (intervals,). The trace's counts.
     `theirs`: shape (references, intervals). What five neighbouring intervals hold together must leave their range by as
     much again as they vary; with one, by the square root of its count. So events that only came a little earlier or
-    later are no difference.
+    later are not a difference.
     Result `missing`, `added`: shape (intervals,). Against the median of the references.
     """
 

@@ -5,7 +5,7 @@ smaller than the deviation observed due to non-determinism, then the deviation i
 it is significant." The paper does not say how the deviation among baselines is measured; here it is the largest
 distance of a baseline run from their mean.
 
-It is offered to reproduce the paper, and is no basis for a decision: of k exchangeable baseline runs and one that is
+It is offered to reproduce the paper, and is not a basis for a decision: of k exchangeable baseline runs and one that is
 checked the last is the farthest out in one case of k + 1, for each pair by itself. With 10 baseline runs and 66
 independent pairs an unperturbed configuration is called perturbed in 99.8 % of cases. And "not perturbed" is what it
 says of anything that noise could hide.

@@ -41,7 +41,7 @@ class Column:
     name : str
         The parameter's or the metric's name, as the spec gives it; `time_s`, `cpu_s`.
     kind : ColumnKind
-        Where it comes from. `simulated` is never shown as hardware, and simulated cycles are no time: they are
+        Where it comes from. `simulated` is never shown as hardware, and simulated cycles are not time: they are
         a formula of other events.
     unit : str, default ""
         Of the values; empty where there is none.

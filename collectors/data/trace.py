@@ -372,7 +372,7 @@ class Trace:
         Raises
         ------
         DataError
-            The file is missing, is no Parquet file, is damaged, or holds no trace.
+            The file is missing, is not a Parquet file, is damaged, or holds no trace.
         """
         source = Path(path)
         if (source / _FILE).is_file():
@@ -449,7 +449,7 @@ def _complete(frame: pl.DataFrame, name: str) -> NDArray[Any]:
 
 
 def require_traces(values: Iterable[object]) -> None:
-    """Refuse values that are no traces."""
+    """Refuse values that are not traces."""
     for value in values:
         if not isinstance(value, Trace):
             raise TypeError(

@@ -40,7 +40,7 @@ OPTIONS: Mapping[str, str] = {
 _UNITS = {"s": 1e9, "ms": 1e6, "us": 1e3, "ns": 1.0}
 _TIMES = ("end_ns", "time", "timestamp", "seconds", "time_s", "time_ms", "time_us", "time_ns", "t")
 _OF_EXPORTS = ("pass", "repetition", "interval", "start", "duration", *INTERVAL_COLUMNS)
-"""Columns of this tool's own tables that are no metrics."""
+"""Columns of this tool's own tables that are not metrics."""
 
 _LATEST_NS = 2.0**62
 """Times and their differences are int64: 146 years are as long as any."""

@@ -83,7 +83,7 @@ def decode(content: bytes, path: Path) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        refuse(path, "this line is no text (UTF-8)", content.count(b"\n", 0, error.start) + 1)
+        refuse(path, "this line is not text (UTF-8)", content.count(b"\n", 0, error.start) + 1)
 
 
 def known_kind(name: str) -> Kind | None:

@@ -38,7 +38,7 @@ _OPTIONS = {
 _HEADER = re.compile(r"#Paraver \(.*?\):(?P<length>\d+)(?P<unit>_ns|_us)?:")
 _UNITS = {"_ns": 1, "_us": 1000, None: 1000}
 _COUNTERS = (range(41_000_000, 46_000_000), range(71_000_001, 72_000_000))
-"""Event types of counters: Extrae's, and those that this tool's exports have for metrics that are no presets."""
+"""Event types of counters: Extrae's, and those that this tool's exports have for metrics that are not presets."""
 _MOST = 2**62
 """Times, counts and their differences are int64."""
 _NAME = re.compile(r"\S+")
@@ -61,7 +61,7 @@ def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]
     lines = decode(content, path).splitlines()
     header = _HEADER.match(lines[0]) if lines else None
     if header is None:
-        refuse(path, "this is no heading of Paraver (#Paraver (date):duration:…)", 1)
+        refuse(path, "this is not a heading of Paraver (#Paraver (date):duration:…)", 1)
     factor = _UNITS[header["unit"]]
     apart = common_options(options, path, "tasks", ("sum", "runs"), "sum") == "runs"
     runs: defaultdict[tuple[str, ...], defaultdict[int, _Events]] = defaultdict(lambda: defaultdict(_Events))
@@ -72,7 +72,7 @@ def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]
     for number, line in enumerate(lines[1:], 2):
         if not line.startswith("2:"):
             if line.strip() and line[0] not in "13c#":
-                refuse(path, "this is no record of Paraver", number)
+                refuse(path, "this is not a record of Paraver", number)
             continue
         fields, time, found = _events(line, factor)
         if not found:

@@ -69,7 +69,9 @@ def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]
         if found is None:
             if not _CHAIN.match(line):
                 end = number == len(lines)
-                refuse(path, f"this is no sample of perf script{': the last line is cut off' if end else ''}", number)
+                refuse(
+                    path, f"this is not a sample of perf script{': the last line is cut off' if end else ''}", number
+                )
             continue
         seconds, _, fraction = found["time"].partition(".")
         time = int(seconds) * 10**9 + int(fraction.ljust(9, "0"))

@@ -72,7 +72,7 @@ class _Lines:
 
     def __getitem__(self, row: int) -> int:
         numbers = [number for number, _ in self]
-        return numbers[min(row, len(numbers) - 1)]  # a damaged file may have rows that are no lines
+        return numbers[min(row, len(numbers) - 1)]  # a damaged file may have rows that are not lines
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
         for number, line in enumerate(BytesIO(self._content), self._first):
@@ -133,7 +133,7 @@ def _read_csv(recording: bytes, path: Path, first_line: int) -> _Rows:
     if found is None:
         if _WITHOUT_INTERVALS.match(line):
             refuse(path, "no time at the beginning of the row: record with intervals (perf stat -I 20 -x, …)", number)
-        refuse(path, "this is no row of perf stat -I with -x or -j", number)
+        refuse(path, "this is not a row of perf stat -I with -x or -j", number)
     separator, decimal = found["separator"].decode("latin-1"), found["decimal"].decode()
     if separator == decimal:
         refuse(
@@ -226,11 +226,11 @@ def _refuse_json(lines: _Lines, path: Path) -> None:
                 path,
                 "the decimals have commas, which JSON does not allow: record with LC_ALL=C"
                 if commas
-                else f"this line is no JSON object of perf stat -j ({error}): it is cut off or damaged",
+                else f"this line is not JSON object of perf stat -j ({error}): it is cut off or damaged",
                 number,
             )
         if not isinstance(found, dict):
-            refuse(path, "this line is no JSON object of perf stat -j", number)
+            refuse(path, "this line is not JSON object of perf stat -j", number)
     refuse(path, "its rows are not those of perf stat -j", next(iter(lines))[0])
 
 
@@ -319,7 +319,7 @@ def _refuse_damaged(frame: pl.DataFrame, rows: _Rows, path: Path) -> None:
     elif row["event"] and row["count"] is not None:
         what = "the columns behind the event are not perf's: is the separator in the event's name? Record with -x ';'"
     else:
-        what = "this is no row of perf stat: a column is missing or is no number"
+        what = "this is not a row of perf stat: a column is missing or is not a number"
     refuse(path, what, line)
 
 

@@ -115,7 +115,7 @@ def _from_json(content: bytes, path: Path) -> tuple[list[_Counter], dict[int, st
     names: dict[int, str] = {}
     for place, event in enumerate(events):
         if not isinstance(event, dict):
-            refuse(path, f"event {place} is no object")
+            refuse(path, f"event {place} is not an object")
         # Processes are numbers, which some tools write as text.
         process = numbers.setdefault(str(event.get("pid", 0)), len(numbers))
         if event.get("ph") == "M" and event.get("name") == "process_name" and isinstance(event.get("args"), dict):

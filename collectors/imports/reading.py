@@ -166,7 +166,7 @@ def _check_names(traces: Iterable[Trace], path: Path) -> None:
     names = {name for trace in traces for name in (*trace.metrics, str(trace.attributes.get("run", "")))}
     for name in sorted(names):
         if re.search("[\ud800-\udfff]", name):
-            raise DataError(f"{path}: the name {visible(name)!r} is no text: it holds half of a pair of surrogates")
+            raise DataError(f"{path}: the name {visible(name)!r} is not text: it holds half of a pair of surrogates")
 
 
 def read_file(path: Path, chosen: ImportFormat | None, options: Mapping[str, str], name: str) -> list[Trace]:

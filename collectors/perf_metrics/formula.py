@@ -37,7 +37,7 @@ _TOKEN = re.compile(
 
 
 class FormulaError(ValueError):
-    """A text that is no formula of perf's; the message has the place, from 1."""
+    """A text that is not a formula of perf's; the message has the place, from 1."""
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ SIGNAL = signal.SIGRTMIN + 4
 
 OVERFLOW_SIGNAL = signal.SIGURG
 """Of an event that ends intervals. Nobody dies of it, where one comes after the program became another (exec) and its
-handler is gone; and it is no real-time signal, of which every one waits in a queue while the program blocks it, until
+handler is gone. It is not a real-time signal: each of those waits in a queue while the program blocks it, until
 the kernel sends the deadly SIGIO instead."""
 
 CHOOSE_PROCESSOR = -1

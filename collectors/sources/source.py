@@ -311,7 +311,7 @@ class Source:
     prefix : str, default ""
         Before every name of its own, such as `perf::`.
     yields_to : tuple of str, default ()
-        Prefixes of other sources: that it cannot count their names is no news worth a note.
+        Prefixes of other sources: that it cannot count their names is not news worth a note.
     c_file : Path, optional
         C text that defines `c_name`; compiled into every sampler. It need not include anything for
         `runtime/common/sources.h`, which is put before it. None where no sampler reads the source.

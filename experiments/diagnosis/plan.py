@@ -49,7 +49,7 @@ class PlannedTrace:
 
 
 def plan_traces(seed: int) -> list[PlannedTrace]:
-    """Return every trace in the order of recording: shuffled, so that drift of the host is no property of a label."""
+    """Return every trace in the order of recording: shuffled, so that drift is not a property of a label."""
     cells = list(product(PIPELINES, CLIPS))
     planned = [_plain("reference", *cell, number, seed) for cell in cells for number in range(REFERENCES)]
     planned += [_plain("clean", *cells[index % len(cells)], index // len(cells), seed) for index in range(CLEAN)]

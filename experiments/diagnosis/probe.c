@@ -35,7 +35,7 @@ __attribute__((constructor)) static void start(void)
     if (file != NULL && notify != NULL)
         shown = open(file, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (shown < 0) {
-        fputs("SHOWN_FILE cannot be written, or this is no program of GObject's\n", stderr);
+        fputs("SHOWN_FILE cannot be written, or this is not a program of GObject's\n", stderr);
         _exit(3);
     }
 }

@@ -262,7 +262,7 @@ def write_table(folder: Path) -> None:
 
 
 def in_cells(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row for the table: what is no single value is written as JSON."""
+    """Return a row for the table: what is not a single value is written as JSON."""
     return {key: json.dumps(value) if key in LISTS else value for key, value in row.items()}
 
 

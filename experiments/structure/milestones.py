@@ -115,7 +115,7 @@ class Scores:
     off : int
         Intervals by which the change nearest to a milestone is off, at most.
     spurious : int
-        Changes from one phase's class to another's that are no closer than an interval to any milestone.
+        Changes from one phase's class to another's that are not closer than an interval to any milestone.
     phases, edits : int
         Phases that the run went through, and insertions and deletions between these and the phases of its classes.
     """

@@ -252,7 +252,7 @@ class Manifest:
         try:
             return json.loads(text)
         except (ValueError, TypeError, RecursionError) as error:
-            raise self._damaged(f"{what} is no JSON ({error})") from None
+            raise self._damaged(f"{what} is not JSON ({error})") from None
 
     def _damaged(self, fault: str) -> SpecError:
         runs = self.path.parent / "runs"

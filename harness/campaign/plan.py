@@ -42,7 +42,7 @@ class Configuration:
     runs : int
         Runs of each pass.
     sham_of : str, optional
-        The configuration whose layout this has, without its counting; None for one that is no sham.
+        The configuration whose layout this has, without its counting; None for one that is not a sham.
     inert : tuple of str
         The metrics at whose places stand no-ops instead of increments: a sham's, which counts nothing.
     program : str, default ""

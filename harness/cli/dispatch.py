@@ -199,7 +199,7 @@ def _require_ending_files(arguments: argparse.Namespace) -> None:
 
 
 def _require_readable(words: Sequence[str], command: Command) -> None:
-    """Refuse names that are no UTF-8: specs, manifests, tables and pages could not hold them."""
+    """Refuse names that are not UTF-8: specs, manifests, tables and pages could not hold them."""
     rooms = (".campaigns.", ".overview.")
     places = [*words, str(Path.cwd())] if any(room in type(command).__module__ for room in rooms) else words
     for word in places:
@@ -207,5 +207,5 @@ def _require_readable(words: Sequence[str], command: Command) -> None:
             word.encode()
         except UnicodeEncodeError:
             raise SpecError(
-                f"{word} holds bytes that are no UTF-8, which no spec, table or page can name: rename it"
+                f"{word} holds bytes that are not UTF-8, which no spec, table or page can name: rename it"
             ) from None

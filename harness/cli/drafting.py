@@ -208,7 +208,7 @@ def draft(
     arguments: argparse.Namespace,
     progress: TerminalProgress,
 ) -> Drafted:
-    """Return the spec of a command, written if it is not there yet and this is no dry run."""
+    """Return the spec of a command, written if it is not there yet and this is not a dry run."""
     from unperturbed.harness.drafts.saving import find_place, head_of, save, set_runs
     from unperturbed.harness.drafts.stdin import spool_stdin
 

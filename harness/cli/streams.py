@@ -60,7 +60,7 @@ def _to_plain(error: UnicodeError) -> tuple[str, int]:
 
 
 class _Output:
-    """A stream that goes nowhere once it cannot be written to for a reason that is no fault."""
+    """A stream that goes nowhere once it cannot be written to for a reason that is not a fault."""
 
     def __init__(self, stream: TextIO, forgiven: type[OSError], *, drawing: bool = False) -> None:
         self._stream = stream

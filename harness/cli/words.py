@@ -63,7 +63,7 @@ _ALIKE = 75
 
 
 def unknown_command(word: str, known: Iterable[str]) -> str:
-    """Return the message for a word that is no command."""
+    """Return the message for a word that is not a command."""
     from unperturbed.common.wording import did_you_mean
 
     names = set(known)

@@ -69,7 +69,7 @@ def choose_stdin(asked: str) -> Path | None:
 
 
 def spool_stdin(say: Callable[[str], None]) -> Piped | None:
-    """Return what is piped into this process, as far as it is; None where standard input is no pipe, or idle."""
+    """Return what is piped into this process, as far as it is; None where standard input is not a pipe, or idle."""
     try:
         if not stat.S_ISFIFO(os.fstat(_STDIN).st_mode):
             return None

@@ -48,7 +48,7 @@ def _lines(runs: ExportedRuns) -> Iterator[str]:
         if not found:
             continue
         written = _unique(f"unperturbed_{_allowed(name)}", taken)
-        # A counter cannot be negative; what can be is no counter to OpenMetrics.
+        # A counter cannot be negative; what can be is not a counter to OpenMetrics.
         counts = min(found.values()) >= 0
         yield f"# TYPE {written} {'counter' if counts else 'gauge'}"
         yield f"# HELP {written} {_escaped(_help(metric))}"

@@ -38,7 +38,7 @@ def scan_intervals(folder: Path, runs: Sequence[RunState], *, campaign: str | No
     try:
         str(folder).encode()
     except UnicodeEncodeError:
-        raise DataError(f"{folder} holds bytes that are no UTF-8, which no table can name: rename it") from None
+        raise DataError(f"{folder} holds bytes that are not UTF-8, which no table can name: rename it") from None
     facts = pl.LazyFrame(
         {
             "path": [str(path) for path in paths],
@@ -77,7 +77,7 @@ def scan_intervals(folder: Path, runs: Sequence[RunState], *, campaign: str | No
 def _require_trace(
     schema: Mapping[str, object], metadata: Mapping[str, str], state: RunState, campaign: str | None, path: Path
 ) -> None:
-    """Refuse a Parquet file that is no trace, or another run's."""
+    """Refuse a Parquet file that is not a trace, or another run's."""
     try:
         attributes = json.loads(metadata[METADATA_KEY])["attributes"]
         lacking = not isinstance(attributes, dict) or any(name not in schema for name in INTERVAL_COLUMNS)

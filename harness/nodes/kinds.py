@@ -33,7 +33,7 @@ class Kind:
     needed : callable
         `needed(campaign, part, manifest)`: the runs of a part that count, by state, and how many of them there must be.
     on_demand : bool, default False
-        Runs are requested one batch after another: a job that ends without runs left is no end of the part.
+        Runs are requested one batch after another: a job that ends without runs left is not an end of the part.
     """
 
     whole: str

@@ -76,7 +76,7 @@ def _make_empty(folder: Path) -> None:
     """Make the folder of a copy, open to this user alone: the folder above it may be one that everybody writes to."""
     above = folder.parent
     if not above.is_dir():
-        raise HostError(f"`stage`: {above} is no folder on this node; make it on every node, or choose another")
+        raise HostError(f"`stage`: {above} is not a folder on this node; make it on every node, or choose another")
     try:
         if folder.is_symlink() or (folder.exists() and folder.stat().st_uid != os.geteuid()):
             raise HostError(f"`stage`: {folder} belongs to somebody else; remove it, or choose another folder")

@@ -217,7 +217,7 @@ def _is_linked(path: Path) -> bool:
 
 
 def _link_patiently(tree: Path, recipe: _Recipe) -> None:
-    """Repeat every link of a build; once more where one fails, as a linker that was killed is no fault of the build."""
+    """Repeat every link of a build; once more if one fails: a killed linker is not a fault of the build."""
     try:
         _link(tree, recipe)
     except RunError:

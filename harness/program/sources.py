@@ -211,7 +211,7 @@ def _codename() -> str:
         if line.startswith("VERSION_CODENAME="):
             return line.partition("=")[2].strip('"')
     raise HostError(
-        "this is no Debian-like system (no VERSION_CODENAME in /etc/os-release): use `source:` with a folder instead "
+        "this is not a Debian-like system (no VERSION_CODENAME in /etc/os-release): use a folder, `source:`, instead "
         "of `debian:`"
     )
 

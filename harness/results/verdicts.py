@@ -58,7 +58,7 @@ class CampaignVerdicts(Framed, Result):
     def at_least(self, mildest: VerdictName) -> tuple[str, ...]:
         """Return the configurations whose verdict is this or a more serious one; see `SEVERITY`.
 
-        A sham is none of them: what moved it is no counting.
+        A sham is none of them: what moved it is not counting.
         """
         serious = SEVERITY[: SEVERITY.index(mildest) + 1]
         return tuple(

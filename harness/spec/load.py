@@ -141,7 +141,7 @@ def _shown(spec: CampaignSpec, position: Position) -> str:
 def changed_keys(spec: CampaignSpec, recorded: str) -> tuple[str, ...]:
     """Return the keys whose values are not those of another text of the spec.
 
-    Result: As `campaign.seed`, with defaults filled in; none if the other text is no valid spec today.
+    Result: As `campaign.seed`, with defaults filled in; none if the other text is not a valid spec today.
     """
     try:
         other = parse_spec(recorded, spec.path.name, spec.folder)

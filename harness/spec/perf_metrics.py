@@ -80,7 +80,7 @@ def _events(formulas: Iterable[str]) -> list[str]:
 
 
 def _with(text: str, formulas: Mapping[str, str], whole: Mapping[str, Any]) -> str:
-    """Return the text with formulas behind it, so that positions in it stay; or, where that is no YAML, another one."""
+    """Return the text with formulas behind it, so that positions in it stay; or another one if that is not YAML."""
     lines = [f"  {json.dumps(name)}: {json.dumps(formula)}\n" for name, formula in formulas.items()]
     appended = "".join([text.rstrip("\n"), f"\n{KEY}:  # as the installed perf had them\n", *lines])
     try:

@@ -52,7 +52,7 @@ def spellings(symbol: str) -> tuple[str, ...]:
 
     The symbol; for C++ (and Rust, without the number behind its names) also the qualified name with and without
     template arguments, each with and without its parameters. A part of a function that the compiler moved away
-    (`.part.0`, `.cold`) is no entry of it and keeps its own name; so does a destructor that deletes, for it calls the
+    (`.part.0`, `.cold`) is not an entry of it and keeps its own name; so does a deleting destructor, as it calls the
     complete one.
     """
     full = demangle(symbol)

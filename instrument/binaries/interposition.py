@@ -207,7 +207,7 @@ def interposer_source(functions: Mapping[int, Interposed]) -> str:
 def _quoted(name: str) -> str:
     if not re.fullmatch(r"[\w$.]+", name):
         raise SpecError(
-            f"preload: {name!r} is no symbol; a C++ function is named as the linker knows it, such as _ZN2ns1fEi"
+            f"preload: {name!r} is not a symbol; a C++ function is named as the linker knows it, such as _ZN2ns1fEi"
         )
     return f'"{name}"'
 

@@ -140,7 +140,7 @@ def read_metrics(path: Path) -> dict[str, Event]:
     except _RepeatedKeyError as error:
         raise SpecError(f"{path}:{error}") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:  # such as a date that there is not
-        raise SpecError(f"{path}: this is no YAML ({' '.join(str(error).split())})") from None
+        raise SpecError(f"{path}: this is not YAML ({' '.join(str(error).split())})") from None
     # A whole spec serves too: there the mapping is below `measure:`.
     found = described if isinstance(described, dict) else {}
     below = found.get("measure")

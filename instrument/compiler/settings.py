@@ -147,7 +147,7 @@ def read_settings(path: str) -> Settings:
     except OSError as error:
         raise SpecError(f"{path}: the settings file cannot be read ({error.strerror})") from None
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise SpecError(f"{path}: this is no settings file of the instrumenting compiler") from None
+        raise SpecError(f"{path}: this is not a settings file of the instrumenting compiler") from None
 
 
 def _layout(folder: str) -> str:

@@ -187,7 +187,7 @@ def _read_group(key: str, value: object) -> Event:
         )
     rate = value.get("max_rate", DEFAULT_MAX_RATE)
     if not isinstance(rate, int) or isinstance(rate, bool) or rate < 1:
-        raise SpecError(f"max_rate: {rate!r} is no number of hits per second, such as {DEFAULT_MAX_RATE}")
+        raise SpecError(f"max_rate: {rate!r} is not a number of hits per second, such as {DEFAULT_MAX_RATE}")
     return Event(kinds[chosen[0]].name, _text(chosen[0], value[chosen[0]]), max_rate=rate)
 
 
@@ -214,7 +214,7 @@ def _text(key: str, value: object) -> str:
     if isinstance(value, int) and not isinstance(value, bool) and key == "add":
         return str(value)
     if not isinstance(value, str) or not value.strip():
-        raise SpecError(f"{key}: {value!r} is no text; write it in quotes")
+        raise SpecError(f"{key}: {value!r} is not text; write it in quotes")
     return value.strip()
 
 
@@ -223,7 +223,7 @@ def _wrong_forms(event: Event) -> Iterator[str]:
     if not matches_form(kind, event.target):
         yield f"{event.kind}: {event.target!r} has not the form of its target: {kind.form}{kind.hint(event.target)}"
     if event.within is not None and not re.fullmatch(FUNCTION, event.within):
-        yield f"in: {event.within!r} is no function's name or glob"
+        yield f"in: {event.within!r} is not a function's name or glob"
     if event.threads not in _THREADS:
         yield f"threads: {event.threads!r} is neither plain (fast, loses counts of threads that collide) nor exact"
     if event.add is not None and not _is_expression(event.add):

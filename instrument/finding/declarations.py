@@ -72,7 +72,7 @@ def function_of(cursor: Any, data: bytes, outer: Function | None = None) -> Func
         start = next_token(data, start)[1]
     names = function_names(cursor)
     if outer is not None:
-        # libclang names what is local to a lambda by its call operator, which is no name for users.
+        # libclang names what is local to a lambda by its call operator, which is not a name for users.
         inside = "operator()::" if "operator()::" in names[0] else outer.names[0].rpartition("::")[2] + "::"
         tail = names[0].rpartition(inside)[2]
         names = tuple(f"{name}::{tail}" for name in outer.names[:-1]) + names

@@ -173,7 +173,7 @@ def _check_constant(place: _Place, target: GaugeTarget) -> None:
 
 def _element(place: _Place, index: int, shown: str) -> _Place:
     if place.type.kind not in _ARRAYS:
-        raise _UngaugeableError(f"{shown} is no array: its type is {place.type.spelling}")
+        raise _UngaugeableError(f"{shown} is not an array: its type is {place.type.spelling}")
     element = place.type.get_array_element_type().get_canonical()
     if place.type.kind == TypeKind.CONSTANTARRAY and index >= place.type.get_array_size():
         raise _UngaugeableError(f"{shown} has {place.type.get_array_size()} elements, from [0] on")

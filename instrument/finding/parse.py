@@ -215,5 +215,5 @@ def _message(diagnostic: Any) -> str:
     try:
         message: str = diagnostic.spelling
     except UnicodeDecodeError:
-        return "an error whose message quotes text that is no UTF-8"
+        return "an error whose message quotes text that is not UTF-8"
     return message

@@ -99,7 +99,7 @@ def _is_declared(data: bytes, offset: int) -> bool:
 
 
 def _may_write(data: bytes, name: bytes) -> bool:
-    """Return whether some occurrence of the name is no plain declaration, `type name;` or `type *name;`."""
+    """Return whether some occurrence of the name is not a plain declaration, `type name;` or `type *name;`."""
     declared = rb"(?:[A-Za-z_$][\w$]*\s+|[*&]\s*)" + re.escape(name) + rb"(?![\w$])\s*(?:\[[^]\n]*\]\s*)*[;,):]"
     return sum(1 for _ in words_like(data, name)) > sum(1 for _ in re.finditer(declared, data))
 

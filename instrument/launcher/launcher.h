@@ -239,7 +239,7 @@ struct cursor after_name(const struct tree *tree, const struct define *define, b
 /* Behind a backslash and the line break that it takes away; NULL when it takes none away. */
 const char *spliced(const char *at, const char *end);
 bool is_among(const words_t *words, struct token word);
-int macro_bits(const struct macros *macros, struct token word); /* -1 for a word that is no macro */
+int macro_bits(const struct macros *macros, struct token word); /* -1 for a word that is not a macro */
 
 static inline bool is_word_start(char sign)
 {

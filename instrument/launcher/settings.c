@@ -85,7 +85,7 @@ void read_configuration(const char *path, struct configuration *configuration)
             fail(path, "written by another version; write the toolchain anew");
     if (!configuration->compiler.count || !configuration->python.count || !configuration->log ||
         !configuration->folders)
-        fail(path, "this is no configuration of the launcher; write the toolchain anew");
+        fail(path, "this is not a configuration of the launcher; write the toolchain anew");
 }
 
 static uint64_t mixed(uint64_t hash, const char *text)

@@ -147,7 +147,7 @@ def with_pair(correlation: FloatArray, pair: Sequence[int], rho: float) -> Float
     changed = correlation.copy()
     i, j = pair
     changed[i, j] = changed[j, i] = gaussian(rho)
-    np.linalg.cholesky(changed)  # refuses what is no correlation matrix
+    np.linalg.cholesky(changed)  # refuses what is not a correlation matrix
     return changed
 
 

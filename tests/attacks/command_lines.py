@@ -76,7 +76,7 @@ def _limits(_folder: Path) -> None:
 
 
 def _files(folder: Path, chance: random.Random) -> None:
-    """Write good and damaged files of every kind, and what is no file."""
+    """Write good and damaged files of every kind, and what is not a file."""
     (folder / "folder").mkdir()
     os.mkfifo(folder / "pipe")
     (folder / "link").symlink_to("nowhere")

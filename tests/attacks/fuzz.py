@@ -5,7 +5,7 @@
     python -m tests.attacks.fuzz --minutes 5                  every reader in turn
     python -m tests.attacks.fuzz --reader trace --inputs 1000 --seed 7
 
-A fault is an exception that is no `UnperturbedError`, a crash of the process, 10 s without an end, or 1 GB of memory.
+A fault is an exception that is not a `UnperturbedError`, a crash of the process, 10 s without an end, or 1 GB of memory.
 Where atheris is installed, changes are chosen by the branches that they reach; else, and with `--plain`, at random.
 Each fault is kept in the corpus, `tests/attacks/corpus/READER/`, which `make test` reads again.
 """

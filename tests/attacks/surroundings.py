@@ -276,7 +276,7 @@ SURROUNDINGS: Mapping[str, Callable[[Path], None]] = {
     "a locale that is not there": _variables(LC_ALL="xx_YY.KOI8-Q", LANGUAGE="tr"),
     "streams of ASCII": _variables(PYTHONIOENCODING="ascii"),
     "a terminal of one column": _variables(COLUMNS="1", LINES="1", TERM="dumb"),
-    "columns that are no number": _variables(COLUMNS="x", TERM="\x1b[2J"),
+    "columns that are not numbers": _variables(COLUMNS="x", TERM="\x1b[2J"),
     "no variables but PATH": lambda _folder: (
         [os.environ.pop(name) for name in list(os.environ) if name != "PATH"] and None
     ),  # type: ignore[dict-item,return-value]

@@ -66,7 +66,7 @@ def test_missing_and_added_events_are_counted_beyond_what_references_allow() -> 
     theirs = np.array([[4.0] * 12 + [0] * 8, [4.0] * 11 + [5] + [0] * 8])
     here = np.array([4.0] * 5 + [0, 4, 5, 3] + [4] * 3 + [0] * 6 + [9, 0])
     missing, added = differences(here, theirs)
-    assert np.flatnonzero(missing).tolist() == [5], "one event earlier or later is no difference"
+    assert np.flatnonzero(missing).tolist() == [5], "one event earlier or later is not a difference"
     assert missing[5] == 4
     assert np.flatnonzero(added).tolist() == [18]
     assert added[18] == 9

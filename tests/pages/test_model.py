@@ -56,7 +56,7 @@ def text_of(page: str) -> str:
 
 
 def test_edges_formulas_separations_and_exclusions_are_told(model: CausalModel) -> None:
-    gone = [Exclusion("PAPI_TOT_CYC", "simulated cycles are no cycles")]
+    gone = [Exclusion("PAPI_TOT_CYC", "simulated cycles are not cycles")]
     page = render_model(model, name="runs.csv", left_out=gone, notes=["Mind the gap."], derived={"cycles": "a / b"})
     text = text_of(page)
     assert "150 rows of 5 variables (2 discrete, 3 continuous) make 5 edges" in text
@@ -67,7 +67,7 @@ def test_edges_formulas_separations_and_exclusions_are_told(model: CausalModel) 
         assert " ".join(mechanism.formula.split()) in text
     for found in model.separations:
         assert f"{found.one}, {found.other}" in text
-    for told in ("simulated cycles are no cycles", "Mind the gap.", "a / b", "n, datatype / level / misses / cycles"):
+    for told in ("simulated cycles are not cycles", "Mind the gap.", "a / b", "n, datatype / level / misses / cycles"):
         assert told in text
     places = [
         page.index(f'<section id="{name}"')

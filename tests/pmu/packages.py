@@ -206,7 +206,7 @@ class _Apt:
             "-oAPT::Sandbox::User=root",  # the sandbox's user cannot write into a private folder
             *(_source_of(suite, folder) if suite else ()),
         )
-        # One source that fails, of a vendor that offers nothing for this architecture, is no reason to give up.
+        # One source that fails, of a vendor that offers nothing for this architecture, is not a reason to give up.
         self._updated = self._run(["apt-get", "update"], check=False)
 
     def dependency(self, package: str, prefix: str) -> str:

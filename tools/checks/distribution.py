@@ -82,7 +82,7 @@ def named_files(metadata: str) -> list[str]:
 
 
 def missing_in_source(source: set[str]) -> Iterator[str]:
-    """Yield how a source distribution differs from the checkout; nothing where this is no checkout of git."""
+    """Yield how a source distribution differs from the checkout; nothing where this is not a checkout of git."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,

@@ -65,7 +65,7 @@ def _of_docstring(text: str, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.
             if not kind:
                 yield f"{section}: `{name}` has no type"
             elif not is_type(kind):
-                yield f"{section}: `{name} : {kind}` is no type"
+                yield f"{section}: `{name} : {kind}` is not a type"
             if not "".join(description).strip():
                 yield f"{section}: `{name}` has no description"
     if sections["Parameters"] and not isinstance(node, ast.ClassDef):
@@ -84,7 +84,7 @@ def _undocumented(sections: NumpyDocString, node: ast.FunctionDef | ast.AsyncFun
     every = [*given.posonlyargs, *given.args, *given.kwonlyargs, *filter(None, (given.vararg, given.kwarg))]
     names = {one.arg for one in every} - {"self", "cls"}
     for name in sorted(described - names):
-        yield f"Parameters: `{name}` is no parameter"
+        yield f"Parameters: `{name}` is not a parameter"
     for name in sorted(names - described):
         yield f"Parameters: `{name}` is not described"
 

@@ -109,7 +109,7 @@ def faults(path: Path) -> Iterator[tuple[int, str, str]]:
 
 
 def _in_texts(tree: ast.Module) -> Iterator[tuple[int, str, str]]:
-    """Yield the faults of string literals that are no docstring; the values in an f-string count as `{}`."""
+    """Yield the faults of string literals that are not docstrings; the values in an f-string count as `{}`."""
     skipped = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
         if isinstance(node, ast.JoinedStr):

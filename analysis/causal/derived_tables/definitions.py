@@ -99,7 +99,7 @@ def read_definitions(texts: Iterable[str]) -> dict[str, str]:
     """Read definitions from a command line or a spec: ["C_op = PAPI_TOT_CYC / ops"] gives {"C_op": "PAPI_TOT_CYC /
     ops"}.
 
-    A name with other signs than letters, digits and _ is quoted by backquotes. DataError if a text is no definition, or
+    A name with signs other than letters, digits and _ is in backquotes. DataError if a text is not a definition, or
     if a name is defined twice.
     """
     found: dict[str, str] = {}

@@ -122,7 +122,7 @@ def partial_derivative(
     Raises
     ------
     DataError
-        Unknown columns, a quantity that is no number, text of more than two values, values that do not occur; no two
+        Unknown columns, a quantity that is not a number, text of more than two values, values that do not occur; no two
         rows that match.
     """
     others = [one for one in parameters if one != over]

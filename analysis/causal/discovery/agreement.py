@@ -285,7 +285,7 @@ class _Agreement:
         return self._acting[target]
 
     def _lost(self, target: str, parents: Collection[str]) -> frozenset[str]:
-        """Return the inputs that act on a variable, and are no ancestors of these parents, nor among them."""
+        """Return the inputs that act on a variable, and are not ancestors of these parents, nor among them."""
         if target in self._inputs or target in self._knowledge.definitions:
             return frozenset()
         reached = frozenset(parents).union(*(self._ancestors(name) for name in parents))

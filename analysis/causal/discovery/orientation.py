@@ -151,21 +151,21 @@ class _Graph:
         """Tell whether one of Meek's four rules directs an undirected edge from source to target."""
         into_source = [name for name in self._adjacent[source] if (name, source) in self.directed]
         into_target = [name for name in self._adjacent[target] if (name, target) in self.directed]
-        # 1: another → source − target, which is no v-structure.
+        # 1: another → source − target, which is not a v-structure.
         if any(self._is_no_collider(name, source, target) for name in into_source):
             return True
         # 2: source → another → target: else a circle.
         if any((source, name) in self.directed for name in into_target):
             return True
         open_ends = [name for name in self._adjacent[source] if name != target and not self.is_directed(source, name)]
-        # 3: source − a → target and source − b → target, where a − source − b is no v-structure: else a circle.
+        # 3: source − a → target and source − b → target, where a − source − b is not a v-structure: else a circle.
         if any(
             self._is_no_collider(a, source, b)
             for a, b in combinations([name for name in into_target if name in open_ends], 2)
         ):
             return True
-        # 4: source − a → b → target, where a − source − target is no v-structure and b a neighbour of the source: else
-        # a circle.
+        # 4: source − a → b → target, a − source − target is not a v-structure, b is a neighbour of the source.
+        # Otherwise there is a circle.
         return any(
             (a, b) in self.directed and self._is_no_collider(a, source, target)
             for b in into_target

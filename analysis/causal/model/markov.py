@@ -330,7 +330,7 @@ def _check_alpha(alpha: float) -> None:
 
 
 def _claims(parents: Mapping[str, Sequence[str]], inputs: Collection[str]) -> list[tuple[str, str, tuple[str, ...]]]:
-    """Return each node with each non-descendant that is no parent, and its parents; both ways if neither is a
+    """Return each node with each non-descendant that is not a parent, and its parents; both ways if neither is a
     descendant."""
     order = causal_order(parents)
     ancestors: dict[str, set[str]] = {}

@@ -212,7 +212,7 @@ def predict(
 def causal_order(parents: Mapping[str, Sequence[str]]) -> list[str]:
     """Return variables, causes first.
 
-    Raises DataError for causes in a circle, and for parents that are no variables.
+    Raises DataError for causes in a circle, and for parents that are not variables.
     """
     for name, causes in parents.items():
         for cause in causes:

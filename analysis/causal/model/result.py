@@ -161,7 +161,7 @@ class CausalModel(Result):
 
     @property
     def exclusions(self) -> tuple[Exclusion, ...]:
-        """Columns of the table that are no variables, and why."""
+        """Columns of the table that are not variables, and why."""
         return self.data.exclusions
 
     def edge(self, one: str, other: str) -> Edge | None:

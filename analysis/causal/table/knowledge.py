@@ -157,7 +157,7 @@ class Knowledge:
         variables : collection of str
             Those of the model.
         left_out : collection of str
-            Columns that the table has, and that are no variables of the model: constants and duplicates.
+            Columns that the table has, and that are not variables of the model: constants and duplicates.
         constant : collection of str
             Those of them that have the same value in all rows.
 

@@ -175,7 +175,7 @@ class Data:
     frame : polars.DataFrame
         The variables' columns as they were given, without the rows that were dropped.
     exclusions : tuple of Exclusion
-        Columns of the table that are no variables here.
+        Columns of the table that are not variables here.
     dropped_rows : int64, shape (dropped,)
         Rows of the table, from 0, that were dropped for a missing value.
     missing : mapping of str to int
@@ -249,7 +249,7 @@ class Data:
         Raises
         ------
         DataError
-            No such row, or row indices that are no integers of shape (k,).
+            No such row, or row indices that are not integers of shape (k,).
         """
         rows = np.asarray(row_indices)
         if rows.ndim != 1 or not (np.issubdtype(rows.dtype, np.integer) or rows.size == 0):
@@ -384,7 +384,7 @@ def _unusable(frame: pl.DataFrame, asked: Mapping[str, Kind]) -> list[Exclusion]
 
 
 def _out_of_range(column: pl.Series, absent: NDArray[np.bool_]) -> str:
-    """Return the fault of numbers whose squares and products are no numbers any more, or all 0; else empty."""
+    """Return the fault of numbers whose squares and products are not numbers any more, or all 0; else empty."""
     if not column.dtype.is_float():
         return ""
     values = np.abs(column.to_numpy().astype(np.float64)[~absent])

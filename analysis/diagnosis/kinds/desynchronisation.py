@@ -29,7 +29,7 @@ class Desynchronisation(Kind):
     least_s, least_share : float
         Offset that must be held; where the unit of time is unknown, as a share of the run.
     least_of_delay : float
-        Share of the delay that both have, which is no offset between them.
+        Share of the delay that both have, which is not an offset between them.
     held_s, held_share : float
         For how long; the median over so long a stretch counts.
     strictness : float

@@ -139,7 +139,7 @@ class LostEvents(Kind):
     def _announced(self, comparison: Comparison, lost: float) -> list[EventType]:
         """Return new types that occur about as often as events are lost: an element logs what it drops.
 
-        First those of elements that are no streams: what gets lost on its way is noticed where it should arrive, too.
+        First those of elements that are not streams: what gets lost on its way is noticed where it should arrive, too.
         """
         often: list[int] = np.flatnonzero(comparison.new & (comparison.observed.counts >= lost / 2)).tolist()
         # The same of another pad or queue, whose number depends on which thread came first, is not new.

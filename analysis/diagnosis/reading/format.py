@@ -155,7 +155,7 @@ class LogFormat(ABC):
         Matches the beginning of every line that is an event; the format is recognised by it. None: it is used on
         request alone, unless the format overrides `recognise`.
     remarks : tuple of str, default ("#",)
-        Beginnings of lines that are no events and no faults.
+        Beginnings of lines that are not events and no faults.
     logs_threads : bool, default False
         An event is logged with its process and thread: it may be late only until its thread's next event.
     counts_continued_lines : bool, default False
@@ -201,7 +201,7 @@ class PlainFormat(LogFormat):
     Attributes
     ----------
     parse : callable
-        Takes a line without its end; returns (timestamp, type), or None where the line is no event and no fault. It
+        Takes a line without its end; returns (timestamp, type), or None where the line is not an event and no fault. It
         raises ValueError, with what is wrong, for a line that should be an event and is none.
     unit : {"ns", "us", "ms", "s", "ticks"}, default "ticks"
         Of the timestamps. The user's `unit` replaces "ticks".

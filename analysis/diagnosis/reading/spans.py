@@ -93,7 +93,7 @@ def find_near(source: Any, byte: Integer, start: Integer, stop: Integer) -> Inte
 
 @compiled
 def skip_spaces(source: Any, start: Integer, stop: Integer) -> Integer:
-    """Return the index of the first byte that is no space, or `stop`."""
+    """Return the index of the first byte that is not a space, or `stop`."""
     at = start
     while at < stop:
         others = _load(source, at) ^ _SPACES

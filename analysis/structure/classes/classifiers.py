@@ -279,7 +279,7 @@ def metric_rows(values: ArrayLike, metrics: Sequence[str]) -> FloatArray:
     try:
         rows = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise DataError(f"values are no numbers ({error}): give float values of shape (n,) or (n, metrics)") from error
+        raise DataError(f"values are not numbers ({error}): give float values of shape (n,) or (n, metrics)") from error
     if rows.ndim not in (1, 2):
         raise DataError(f"values have shape {rows.shape}: give (n,) or (n, metrics)")
     rows = rows.reshape(len(rows), -1 if rows.size else len(metrics))
@@ -291,7 +291,7 @@ def metric_rows(values: ArrayLike, metrics: Sequence[str]) -> FloatArray:
     wrong = np.argwhere(~(np.abs(rows) <= _LARGEST))
     if len(wrong):
         row, column = (int(index) for index in wrong[0])
-        more = f", and {len(wrong) - 1} more are no finite numbers" if len(wrong) > 1 else ""
+        more = f", and {len(wrong) - 1} more are not finite numbers" if len(wrong) > 1 else ""
         raise DataError(
             f"{metrics[column]} of element {row} is {rows[row, column]}{more}: drop or fill it before classifying"
         )

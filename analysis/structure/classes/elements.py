@@ -41,7 +41,7 @@ class Rates:
     informative : array of bool, shape (n,)
         False where an interval is too short to classify.
     quantum : array of float64, shape (metrics,)
-        What one event adds to a rate in the median interval; 0 for what is no count.
+        What one event adds to a rate in the median interval; 0 for what is not a count.
     """
 
     values: FloatArray
@@ -112,7 +112,7 @@ def _work(trace: Trace, per: str) -> FloatArray:
     _refuse_missing(work[:, None], (per,))
     if not _is_counter(trace, per):
         raise DataError(
-            f"rates are to be taken of {per!r}, which is no counter: give one, `{TIME}`, or None for no rates"
+            f"rates are to be taken of {per!r}, which is not a counter: give one, `{TIME}`, or None for no rates"
         )
     return work
 
@@ -174,7 +174,7 @@ def read_elements(source: Source, *, metrics: Sequence[str] | None, per: str | N
     if not isinstance(array, np.ndarray):
         if metrics is not None:
             such = f", such as {array[0]!r}" if array else ""
-            raise DataError(f"the elements are no numbers{such}: they cannot be classified by {', '.join(metrics)}")
+            raise DataError(f"the elements are not numbers{such}: they cannot be classified by {', '.join(metrics)}")
         return Elements(array, None, (), None, are_accesses=True)
     names = tuple(metrics) if metrics is not None else _column_names(array)
     rows = metric_rows(array, names)

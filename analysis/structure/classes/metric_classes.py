@@ -79,7 +79,7 @@ _OUTLIER_BITS, _OUTLIER_SHARE = 5.0, 0.99
 some six standard deviations."""
 
 _DWELL = 2.0
-"""Classes whose runs have so many elements on average, or more, are no mixtures."""
+"""Classes whose runs have so many elements on average, or more, are not mixtures."""
 
 _STRETCHES, _STRETCH = 8, 500
 """Pruning looks at so many stretches of so many elements, evenly spread, of a longer run."""
@@ -117,7 +117,7 @@ class MetricClasses(Classes):
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Which rates are high and low in each class; of a single value that is no rate, where the classes lie."""
+        """Which rates are high and low in each class; of a single value that is not a rate, where the classes lie."""
         if self.per is None and len(self.metrics) == 1:
             return location_names(self.centres[:, 0], self.metrics[0])
         return class_names(self.clusters.centres, self.metrics)
@@ -175,7 +175,7 @@ def metric_classes(
 
     `values`: array of float64, shape (n, metrics). Finite.
     `informative`: array of bool, shape (n,). False where an element is too short to classify; True for one at least.
-    `quantum`: array of float64, shape (metrics,). What one event adds to a value; 0 for what is no count. Counts of a
+    `quantum`: array of float64, shape (metrics,). What one event adds to a value; 0 if it is not a count. Counts of a
     few events are as uncertain as counts are, their variance being no less than their mean.
     `count`: Classes; None for as many as take the fewest bits.
     """

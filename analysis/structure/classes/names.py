@@ -14,7 +14,7 @@ _GAP = 0.2
 """Share of a metric's range over the classes that must lie between two levels."""
 
 _LEAST_GAP = 3 * RESOLUTION
-"""A smaller one, on the scale, is no difference worth a name."""
+"""A smaller one, on the scale, is not a difference worth a name."""
 
 _LEVELS = {1: ("",), 2: ("low", "high"), 3: ("low", "medium", "high")}
 _MOST_METRICS = 3

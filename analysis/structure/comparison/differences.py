@@ -3,7 +3,7 @@
 Section 3 of "Structural analysis of measurement paths" calls a model adequate when J ≤ a(L), equation (9), and leaves
 a(L) open. For another run of the same program there is an answer: the cost of the first run's own segments, drawn at
 random until they are as long as the second run. Where a word begins with the class that the segment before it ends in,
-collapsing runs has made one symbol of both; that is no edit here.
+collapsing runs has made one symbol of both; that is not an edit here.
 
 Where two runs begin the same word are anchors for their alignment (Mytkowicz et al., "Aligning Traces for Performance
 Evaluation", section 5.3), for programs that count no milestones.
@@ -245,7 +245,7 @@ def phase_anchors(comparison: StructuralComparison, *, most_edits: int = 0) -> t
     tuple of tuple of int
         Pairs of an interval of the first run and one of the second, in order from either side, as `anchored_dtw` takes
         them. The runs' sequences of words are matched with the fewest insertions and deletions; stretches without a
-        word are no anchors.
+        word are not anchors.
     """
     first, second = comparison.first.spans, comparison.spans
     blocks = Indel.opcodes([span.word for span in first], [span.word for span in second])

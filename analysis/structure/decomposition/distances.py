@@ -136,7 +136,7 @@ def nearest_prototype(distances: ArrayLike, members: ArrayLike) -> NDArray[np.in
     matrix, chosen = square(distances), np.asarray(members, dtype=np.int64).reshape(-1)
     outside = chosen[(chosen < 0) | (chosen >= len(matrix))]
     if len(outside):
-        raise DataError(f"member {outside[0]} is no row of the distances, which has {len(matrix)}")
+        raise DataError(f"member {outside[0]} is not a row of the distances, which has {len(matrix)}")
     if len(np.unique(chosen)) < len(chosen):
         raise DataError("a member is given twice; give each row once")
     if not len(matrix):

@@ -172,7 +172,7 @@ class WordMasks:
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Return ρ between segments and their words, and which words lost their first symbol to the run before.
 
-        Both have the shape (segments,). With `merging`, a lost symbol is no deletion.
+        Both have the shape (segments,). With `merging`, a lost symbol is not a deletion.
         """
         measure = compiled(_MODULE, "segment_distances", _DISTANCES)
         found: tuple[NDArray[np.int64], NDArray[np.bool_]] = measure(*self.arrays, cuts, words, merging)

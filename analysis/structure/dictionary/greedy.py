@@ -248,7 +248,7 @@ class _Search:
         return cover
 
     def rank_additions(self, cover: Cover) -> tuple[list[Codes], list[float]]:
-        """Return windows that are no words yet, and about the bits with each in addition, the fewest first."""
+        """Return windows that are not words yet, and about the bits with each in addition, the fewest first."""
         tried = [word for word in self.candidates(cover) if word not in cover.words]
         if not tried:
             return [], []

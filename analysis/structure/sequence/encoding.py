@@ -76,7 +76,7 @@ def encode(sequence: AnySequence, words: Iterable[AnySequence] = ()) -> Encoded:
         name = f"word {position}"
         if isinstance(word, str) and not of_characters:
             raise DataError(
-                f"{name} is the text {word!r}, but the sequence's symbols are no single characters; give a tuple of "
+                f"{name} is the text {word!r}, but the sequence's symbols are not single characters; give a tuple of "
                 "symbols"
             )
         numbered.append(number_symbols(word, numbers, name))

@@ -172,7 +172,7 @@ def structural_sequence(
     Raises
     ------
     DataError
-        An element has no class in the map; a value is no number or not finite; the trace lacks a metric.
+        An element has no class in the map; a value is not a number or not finite; the trace lacks a metric.
     ValueError
         A number of classes, or the dwell, is out of range.
     """
@@ -217,7 +217,7 @@ def most_discriminating_metric(source: Source, sequence: StructuralSequence) -> 
     Returns
     -------
     tuple of str and array of float64, shape (elements,), or None
-        The metric's name, and rates as they were classified; None where the elements are no numbers.
+        The metric's name, and rates as they were classified; None where the elements are not numbers.
     """
     classes = sequence.classes
     metrics, per = (classes.metrics, classes.per) if isinstance(classes, MetricClasses) else (None, AUTO)
@@ -237,7 +237,7 @@ def most_discriminating_metric(source: Source, sequence: StructuralSequence) -> 
 
 
 def _has_flagged_neighbour(flags: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return which flags are beside another one: a single outlier is no phase."""
+    """Return which flags are beside another one: a single outlier is not a phase."""
     padded = np.concatenate(([False], flags, [False]))
     return flags & (padded[:-2] | padded[2:])
 
@@ -263,7 +263,7 @@ def _durations(source: Source, requested: str | ArrayLike | None, count: int) ->
     if isinstance(requested, str):
         if trace is None:
             raise DataError(
-                f"durations are {requested!r}, and the elements are no trace: give an array, a number for each"
+                f"durations are {requested!r}, and the elements are not a trace: give an array, a number for each"
             )
         if requested == TIME and TIME not in trace.metrics:
             return (trace.end_ns - trace.begin_ns) / 1e9, "s"

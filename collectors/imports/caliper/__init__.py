@@ -130,7 +130,7 @@ def _timed(snapshots: list[Snapshot], time: str, path: Path) -> Iterator[tuple[s
                 if not isinstance(value, str) or name == time:
                     float(value)
         except (ValueError, OverflowError):
-            refuse(path, f"{time} is {one.values[time]!r} in {one.where}, which is no number", one.line)
+            refuse(path, f"{time} is {one.values[time]!r} in {one.where}, which is not a number", one.line)
         before = last.get(place)
         if lengths:
             at += before[0] if before else 0

@@ -127,7 +127,7 @@ def read_cali(content: bytes, path: Path) -> Snapshots:
                         found.aggregatable.add(name)
             found.snapshots.append(Snapshot(values, number, "this snapshot"))
         elif kind != "globals":
-            refuse(path, f"this is no record of Caliper (__rec=node, ctx or globals){cut}", number)
+            refuse(path, f"this is not a record of Caliper (__rec=node, ctx or globals){cut}", number)
     return found
 
 
@@ -211,4 +211,4 @@ def _number(text: str, path: Path, line: int) -> float | int:
         return int(text) if text.lstrip("-").isdigit() else float(text)
     except ValueError:
         commas = ": decimals have commas, record with LC_ALL=C" if "," in text else ""
-        refuse(path, f"{text!r} is no number{commas}", line)
+        refuse(path, f"{text!r} is not a number{commas}", line)

@@ -153,7 +153,7 @@ def _natives(library: PapiAnswers, survey: KernelSurvey) -> Iterator[CatalogueEn
 
 
 def _perf_names(library: PapiAnswers, survey: KernelSurvey) -> Iterator[CatalogueEntry]:
-    """Yield perf's names that PAPI counts too; that it does not count the others is no news."""
+    """Yield perf's names that PAPI counts too; that it does not count the others is not news."""
     for short, item in survey.events.items():
         answer, event = library.named.get(PREFIX + short), item.event
         if answer is not None and answer.good and event is not None:

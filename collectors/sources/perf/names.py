@@ -3,7 +3,7 @@
 Taken are generic hardware, software and cache events with their aliases, raw events (`r1a8`), a PMU's events by sysfs
 (`cpu/event=0x3c,umask=0/`, `msr/tsc/`, and an event's name alone when one PMU has it), and tracepoints
 (`sched:sched_switch`); each with `:u`, `:k` or `:uk`. Not taken: perf's own tables of vendors' events, breakpoints, and
-what is no count (`dummy`, `bpf-output`, `duration_time`).
+what is not a count (`dummy`, `bpf-output`, `duration_time`).
 """
 
 from __future__ import annotations

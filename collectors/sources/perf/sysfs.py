@@ -178,7 +178,7 @@ def _pairs(pmu: Pmu, terms: str) -> Iterator[tuple[str, str]]:
             continue
         match = _TERM.fullmatch(text)
         if match is None:
-            raise SpecError(f"{pmu.name}: {text!r} is no term; terms are written name=0x1f, joined by commas")
+            raise SpecError(f"{pmu.name}: {text!r} is not a term; terms are written name=0x1f, joined by commas")
         key, value = match.groups()
         if value is None and key in pmu.events:
             yield from _pairs_of_event(pmu.events[key])

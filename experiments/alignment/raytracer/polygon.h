@@ -15,7 +15,7 @@ typedef struct {
     Vector edges[POLYGON_CORNERS]; /* for each edge a direction in the plane that is normal to it, inwards */
 } Polygon;
 
-/* Works out normal and edges from the corners. False when the corners are no flat convex polygon. */
+/* Works out normal and edges from the corners. False when the corners are not a flat convex polygon. */
 bool polygon_prepare(Polygon *polygon);
 
 /* How far along the ray it meets the polygon, beyond `least`; INFINITY where it does not. */

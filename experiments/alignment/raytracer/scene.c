@@ -28,7 +28,7 @@ static const char *add_polygon(Scene *scene, Surface surface, const double *numb
     shape->polygon = (Polygon){.count = corners};
     for (int index = 0; index < corners; index++)
         shape->polygon.corners[index] = vector_of(numbers + 3 * index);
-    return polygon_prepare(&shape->polygon) ? NULL : "the corners are no flat convex polygon";
+    return polygon_prepare(&shape->polygon) ? NULL : "the corners are not a flat convex polygon";
 }
 
 static const char *add_fence(Scene *scene, Surface surface, const double *numbers)

@@ -29,7 +29,7 @@ Compare *record_compare(Key key);
 
 bool key_parse(const char *word, Key *key);
 
-/* Reads one line, without its newline. False when it is no record, or a field is too long. */
+/* Reads one line, without its newline. False when it is not a record, or a field is too long. */
 bool record_parse(const char *line, Record *record);
 
 /* Writes one line of text with its newline into `line`, of LINE_SIZE bytes; returns its length. */

@@ -31,7 +31,7 @@ def _spectrum(rows: int, columns: int, chance: np.random.Generator, power: float
     frequency = np.hypot(np.fft.fftfreq(side)[:, None], np.fft.rfftfreq(side)[None])
     gain = (
         np.maximum(frequency, 1 / 64) ** -power
-    )  # what is longer than 64 pixels is no stronger: windows of all sizes are alike
+    )  # what is longer than 64 pixels is not stronger: windows of all sizes are alike
     field = np.fft.irfft2(np.fft.rfft2(chance.normal(size=(side, side))) * gain, s=(side, side))
     field -= field.mean()
     return np.asarray(field / field.std())[:rows, :columns]

@@ -139,7 +139,7 @@ def main() -> None:
     chosen = parser.parse_args()
     made = made_by()
     names = {label: [f"{label.split(':')[0]}-{one}" for one in range(chosen.runs)] for label in SETTINGS}
-    # Kinds take turns, so that what the host does meanwhile is no property of one.
+    # Kinds take turns, so that what the host does meanwhile is not a property of one.
     record_takes(
         chosen.traces,
         (

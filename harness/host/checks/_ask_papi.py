@@ -48,7 +48,7 @@ def _ask(given: str) -> dict[str, object]:
     if papi is None:
         return {"error": problem if given else "no libpapi could be loaded"}
     if not hasattr(papi, "PAPI_library_init"):
-        return {"error": "it is no PAPI: it has no function PAPI_library_init"}
+        return {"error": "it is not a PAPI: it has no function PAPI_library_init"}
     code = -1
     for major, minor in _VERSIONS:
         code = papi.PAPI_library_init(major << 24 | minor << 16)

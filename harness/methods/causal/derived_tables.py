@@ -65,7 +65,7 @@ def tabulate_steps(
     if over not in parameters:
         known = f"the parameters are {', '.join(parameters)}" if parameters else "no column is known to be one"
         raise SpecError(
-            f"{first}: {over} is no parameter, {known}; say by --inputs which columns were varied (all of them)"
+            f"{first}: {over} is not a parameter, {known}; say by --inputs which columns were varied (all of them)"
         )
     quantities = {name: one.of for name, one in derivatives.items()}
     found = step_table(

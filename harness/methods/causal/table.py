@@ -172,7 +172,7 @@ def _simulated_artefacts(columns: Mapping[str, Column], asked: Sequence[str]) ->
     for cycles in (column for column in simulated if column.unit == "cycles"):
         events = ", ".join(part.split(":")[-1] for part in cycles.components)
         found[cycles.name] = (
-            f"simulated cycles are no cycles but a formula of {events}; times and real cycles are measured"
+            f"simulated cycles are not cycles but a formula of {events}; times and real cycles are measured"
         )
         for column in columns.values():
             if column.kind == "derived" and cycles.components and set(cycles.components) <= set(column.components):
@@ -291,7 +291,7 @@ def _notes(
         if name in data.names and used and len(used) < len(parts):
             lacking = [part for part in parts if part not in data.names]
             notes.append(
-                f"{name} is computed from {' and '.join(parts)}, and {' and '.join(lacking)} is no variable "
+                f"{name} is computed from {' and '.join(parts)}, and {' and '.join(lacking)} is not a variable "
                 f"here: whether {' and '.join(used)} "
                 f"is a cause of {name} is learnt, not taken for granted."
             )

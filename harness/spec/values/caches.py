@@ -24,7 +24,7 @@ def parse_cache(value: object) -> Cache:
     """Read a cache, such as `32 KiB 8-way 64 B`."""
     parts = re.fullmatch(r"(.+?) ([0-9]{1,4})-way (.+)", value) if isinstance(value, str) else None
     if parts is None:
-        raise ValueError(f"`{shorten(value)}` is no cache; {_CACHE_FORMS}")
+        raise ValueError(f"`{shorten(value)}` is not a cache; {_CACHE_FORMS}")
     return check_cache(Cache(size=parse_size(parts[1]), ways=int(parts[2]), line=parse_size(parts[3])))
 
 

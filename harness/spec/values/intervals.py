@@ -25,7 +25,7 @@ COUNTED_BY: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "cycles": ("PAPI_TOT_CYC", "perf::cycles", "perf::cpu-cycles"),
     }
 )
-"""Units of work that are no metric's name, and the metrics that count them."""
+"""Units of work that are not a metric's name, and the metrics that count them."""
 
 TIMES = ("perf::task-clock", "perf::cpu-clock")
 """Events of perf that count nanoseconds: the kernel ends their periods by a timer, not by counts."""

@@ -112,7 +112,7 @@ _OneValue = Annotated[Value, PlainValidator(_value), WithJsonSchema({"type": ["s
 
 
 def _alike(values: tuple[Value, ...]) -> tuple[Value, ...]:
-    """Refuse a list that is no column of a table."""
+    """Refuse a list that is not a column of a table."""
     if not values:
         raise ValueError("this list is empty: give the values that the parameter takes")
     if len({_WORDS[type(value)] for value in values}) > 1:
@@ -199,7 +199,7 @@ def _to_parameter(given: tuple[Value, ...] | ParameterFields) -> Listed | Chosen
 
 
 def _range(given: ParameterFields) -> tuple[Value, ...]:
-    """Return the values of a range, exact as they are written: decimal fractions are no sums of binary ones."""
+    """Return the values of a range, exact as they are written: decimal fractions are not sums of binary ones."""
     if given.from_ is None or given.to is None:
         raise ValueError(f"a range has a `from` and a `to`: {_RANGE}")
     whole = all(isinstance(part, int) for part in (given.from_, given.to, given.step) if part is not None)

@@ -68,7 +68,7 @@ def parse_duration(value: object) -> Duration:
     number, unit = _split(value, "duration", DURATION_UNITS, _DURATION_FORMS)
     ns = int((number * DURATION_UNITS[unit]).to_integral_value())
     if ns < 1:
-        raise ValueError(f"`{value}` is no time at all; {_DURATION_FORMS}")
+        raise ValueError(f"`{value}` is not time at all; {_DURATION_FORMS}")
     if ns > _LONGEST_NS:
         raise ValueError(f"`{value}` is more than a year")
     return Duration(ns)
@@ -100,7 +100,7 @@ def _split(value: object, what: str, units: dict[str, int], forms: str) -> tuple
         raise ValueError(f"`{shorten(value)}` is no {what}; {forms}")
     unit = parts[2].replace("μ", "µ")  # the Greek letter looks the same as the micro sign
     if unit not in units:
-        raise ValueError(f"`{parts[2]}` is no unit of a {what}: {', '.join(units)} are")
+        raise ValueError(f"`{parts[2]}` is not a unit of a {what}: {', '.join(units)} are")
     return Decimal(parts[1]), unit
 
 

@@ -1,4 +1,4 @@
-"""Files that are no YAML, recognized by their beginning or name, and what to do with each of them."""
+"""Files that are not YAML, recognized by their beginning or name, and what to do with each of them."""
 
 from __future__ import annotations
 

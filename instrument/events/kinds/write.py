@@ -42,7 +42,7 @@ class Write(CompiledKind):
                 self.search.note_uncounted(index, offset, "address taken: writes through it are not counted")
 
     def at_variable(self, variable: Variable) -> None:
-        """Note a variable that is initialised where it is declared, which is no assignment."""
+        """Note a variable that is initialised where it is declared, which is not an assignment."""
         function = variable.function
         metrics = [pair for pair in self.metrics if function is None or is_within(pair[1], function)]
         if variable.in_system_header or not metrics:

@@ -262,7 +262,7 @@ def _imported_names(tree: Any) -> list[str]:
 
 
 def _lambda_names(tree: Any) -> Iterator[str]:
-    """Yield each name that a module or class gives to a lambda, as `name (a lambda)`: it is no function's."""
+    """Yield each name that a module or class gives to a lambda, as `name (a lambda)`: it is not a function's."""
     waiting = [("", node) for node in tree.body]
     for scope, node in waiting:
         kind = type(node).__name__

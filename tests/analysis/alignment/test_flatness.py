@@ -39,7 +39,7 @@ def test_noise_is_flat_and_what_comes_again_is_not():
     assert flat_elements(path, *noise).mean() > 0.97
     shared = rng.standard_normal((600, 1))
     assert not flat_elements(path, shared + noise[0], shared + noise[1]).any()
-    # Changes that happen in one run only are no reason to align by them.
+    # Changes that happen in one run only are not a reason to align by them.
     alone = noise[0] + np.repeat([0.0, 0.5, 0.0], 200)[:, None]
     assert flat_elements(path, alone, noise[1]).mean() > 0.9
 

@@ -180,7 +180,7 @@ def test_what_cannot_be_aligned_is_refused_by_name():
     with pytest.raises(DataError, match="M happened 2 times in one run and 3 times"):
         align(good, trace(IPC=[1.0, 2.0], M=[2, 1]), anchor="M")
     for anchor in ("GAUGE", "RATE"):
-        with pytest.raises(DataError, match=f"'{anchor}' is no event counter"):
+        with pytest.raises(DataError, match=f"'{anchor}' is not an event counter"):
             align(good, good, anchor=anchor)
 
 

@@ -68,11 +68,11 @@ def test_what_this_tool_exported(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("#Paraver nothing\n", "t.prv:1: this is no heading of Paraver"),
+        ("#Paraver nothing\n", "t.prv:1: this is not a heading of Paraver"),
         (HEAD + RECORDS[:-20], "t.prv:7: this record of events is not whole: the trace is cut off"),
         (HEAD + RECORDS.replace(":15000:4", ":25000:4"), "t.prv:6: the time goes back here"),
         (HEAD + RECORDS + RECORDS.splitlines()[-1] + "\n", "t.prv:8: this record appears twice"),
-        (HEAD + "what\n", "t.prv:2: this is no record of Paraver"),
+        (HEAD + "what\n", "t.prv:2: this is not a record of Paraver"),
         (HEAD, "no record holds a counter"),
         (HEAD + RECORDS, "several threads count at different times"),
     ],

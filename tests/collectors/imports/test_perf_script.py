@@ -73,7 +73,10 @@ def test_a_file_that_ends_within_a_line_says_so(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (LINES + "     my prog 2365 13502.0", "run.txt:9: this is no sample of perf script: the last line is cut off"),
+        (
+            LINES + "     my prog 2365 13502.0",
+            "run.txt:9: this is not a sample of perf script: the last line is cut off",
+        ),
         (LINES.replace("13502.012", "13501.012"), "run.txt:6: the time goes back here"),
         (LINES.replace(" 3000 cycles", " cycles"), "some samples have a period and some have none"),
         (LINES + LINES.splitlines()[-1] + "\n", "run.txt:9: this sample appears twice"),

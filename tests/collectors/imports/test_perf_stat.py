@@ -153,7 +153,10 @@ BAD = {
     "a row twice": (lines_of(1, 2, 3, 4, 4, 5, 6), "run.csv:5: cycles appears twice for this interval"),
     "decimal commas": (GOOD.replace("0.0", "0,0"), "run.csv:3: the decimals have commas .* LC_ALL=C"),
     "no intervals": ("18.05,msec,task-clock,18045738,100.00,,\n", "run.csv:1: no time .* with intervals"),
-    "no number": (GOOD.replace("3000", "x3"), "run.csv:8: this is no row of perf stat: a column is missing or is no"),
+    "no number": (
+        GOOD.replace("3000", "x3"),
+        "run.csv:8: this is not a row of perf stat: a column is missing or is no",
+    ),
     "a separator in a name": (
         GOOD.replace(",cycles,", ",cpu/event=1,umask=2/,"),
         "run.csv:4: .* separator in the event",
@@ -163,9 +166,9 @@ BAD = {
         r"run.csv:1: this is a table \(CSV\), not perf stat -I; `unperturbed import csv`",
     ),
     "a database": ("SQLite format 3\0", "run.csv:1: this is an SQLite database"),
-    "JSON cut off": ('{"interval" : 0.02, "counter-value" : "1", "eve', "run.csv:1: this line is no JSON .* cut off"),
-    "JSON without end": ('{"interval" : 0.02, "counter-value" : ' + "[" * 100_000, "run.csv:1: this line is no JSON"),
-    "a letter between columns": ("     0.040000001e40028\n", "run.csv:1: this is no row of perf stat"),
+    "JSON cut off": ('{"interval" : 0.02, "counter-value" : "1", "eve', "run.csv:1: this line is not JSON .* cut off"),
+    "JSON without end": ('{"interval" : 0.02, "counter-value" : ' + "[" * 100_000, "run.csv:1: this line is not JSON"),
+    "a letter between columns": ("     0.040000001e40028\n", "run.csv:1: this is not a row of perf stat"),
     "JSON with commas": ('{"interval" : 0,020000000, "counter-value" : "1,5"}\n', "run.csv:1: .* commas, which JSON"),
 }
 

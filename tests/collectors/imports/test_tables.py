@@ -97,7 +97,7 @@ BAD = {
     "a time twice": ("time,b\n1,2\n1,2\n", "runs.csv:3: the time of a run stands twice"),
     "out of order": ("time,b\n2,2\n1,2\n", "runs.csv:3: the time of a run goes back here"),
     "no metric": ("time,b\n2,x\n3,y\n", "runs.csv:2: no column but time holds numbers"),
-    "no text": (b"time,b\n1,\xff\n", "runs.csv:2: this line is no text"),
+    "no text": (b"time,b\n1,\xff\n", "runs.csv:2: this line is not text"),
 }
 
 

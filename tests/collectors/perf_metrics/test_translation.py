@@ -206,7 +206,7 @@ def test_the_value_is_that_of_perfs_rules(tmp_path_factory: pytest.TempPathFacto
 
 
 def named(text: str) -> list[str]:
-    """Part a formula into its words, so that a letter within `max` is no name."""
+    """Part a formula into its words, so that a letter within `max` is not a name."""
     words, word = [], ""
     for sign in f"{text} ":
         if sign.isalnum() or sign in "_.":

@@ -295,7 +295,7 @@ def test_a_format_that_is_not_understood_is_said(tmp_path: Path) -> None:
         encode(pmu, "new=1")
     with pytest.raises(SpecError, match="'somewhere', which is not understood"):
         encode(pmu, "odd=1")
-    with pytest.raises(SpecError, match="'=3' is no term"):
+    with pytest.raises(SpecError, match="'=3' is not a term"):
         encode(pmu, "=3")
 
 

@@ -288,7 +288,7 @@ def test_polygon_covers_its_shape_and_casts_a_shadow(programs: dict[str, Path], 
     ("scene", "message"),
     [
         ("sphere 0 0 0 -1\n", "1: a sphere has a positive radius"),
-        ("\npolygon 0 0 0  1 0 0  1 1 0  0 1 1\n", "2: the corners are no flat convex polygon"),
+        ("\npolygon 0 0 0  1 0 0  1 1 0  0 1 1\n", "2: the corners are not a flat convex polygon"),
         ("sky 0 0 0\n", "no camera"),
         ("cube 1 2 3\n", "1: not understood"),
     ],

@@ -56,8 +56,8 @@ def _change(file: Path, statement: str, *values: Any) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("spec_text", "{", "'spec_text' is no JSON"),
-        ("spec_text", b"\xff\xfe", "'spec_text' is no JSON"),
+        ("spec_text", "{", "'spec_text' is not JSON"),
+        ("spec_text", b"\xff\xfe", "'spec_text' is not JSON"),
         ("spec_text", "5", "'spec_text' is 5, not a text"),
         ("passes", "5", "'passes' is 5, not a list"),
         ("passes", "[5]", r"'passes'\[0\] is 5, not a table"),
@@ -65,7 +65,7 @@ def _change(file: Path, statement: str, *values: Any) -> None:
         ("passes", '[{"name": "main", "source": "x", "metrics": [5]}]', r"metrics\[0\] is 5, not a text"),
         ("native", json.dumps({**_NATIVE, "seconds": "x"}), "seconds is 'x', not a number"),
         ("native", json.dumps({**_NATIVE, "seconds": True}), "seconds is True, not a number"),
-        ("native", "[" * 100_000, "'native' is no JSON"),
+        ("native", "[" * 100_000, "'native' is not JSON"),
     ],
 )
 def test_a_damaged_fact_is_named(file: Path, name: str, value: object, message: str) -> None:
@@ -82,7 +82,7 @@ def test_a_damaged_fact_is_named(file: Path, name: str, value: object, message: 
         ("configuration", b"\x05", ""),
         ("repetition", "x", "`repetition` of a run is 'x', not a whole number"),
         ("seconds", "x", "`seconds` of a run is 'x', not a number"),
-        ("host_before", "{", "the host of run 0003 is no JSON"),
+        ("host_before", "{", "the host of run 0003 is not JSON"),
         ("host_after", "5", "the host of run 0003 is 5, not a table"),
     ],
 )

@@ -137,7 +137,7 @@ def test_time_spans_are_said_as_people_do() -> None:
 
 
 def test_a_program_that_was_not_built_here_is_measured_natively(tmp_path: Path) -> None:
-    """The sampler comes by LD_PRELOAD; the kernel's own events are no hardware, and nothing is judged by them."""
+    """The sampler comes by LD_PRELOAD; the kernel's own events are not hardware, and nothing is judged by them."""
     spec = tmp_path / "spec.yaml"
     spec.write_text(
         """

@@ -258,7 +258,7 @@ def test_sites_lists_places_costs_and_what_is_not_seen(tmp_path: Path) -> None:
         campaign__subsets={"all": ["seed", "steps"], "others": ["found", "allocations"]},
     )
     shown = unperturbed(tmp_path, "sites", spec)
-    assert shown.returncode == 2, "steps is no variable in begin_round"
+    assert shown.returncode == 2, "steps is not a variable in begin_round"
     shown = unperturbed(
         tmp_path,
         "sites",

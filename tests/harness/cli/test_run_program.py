@@ -110,7 +110,7 @@ def test_a_program_that_prints_another_thing_each_time_and_ends_otherwise(tmp_pa
         (["--", "sh", "-c", "kill -SEGV $$"], 1, "was killed by signal 11, unmeasured"),
         (["--", "true"], 1, "too few intervals"),
         (["--env", "NO_SUCH_VARIABLE", "--", "true"], 2, "give it as NO_SUCH_VARIABLE=VALUE"),
-        (["--interval", "5 m", "--", "true"], 2, "`m` is no unit of a duration"),
+        (["--interval", "5 m", "--", "true"], 2, "`m` is not a unit of a duration"),
         (["--metrics", "PAPI_TOT_INSS", "--", "true"], 2, "did you mean `PAPI_TOT_INS`?"),
         (["--metrics", "bogus", "--", "true"], 2, "unperturbed: in the options before --: unknown metric `bogus`;"),
         (["--metrics", "cylces", "--", "true"], 2, "did you mean perf's `cycles`? Here it is `PAPI_TOT_CYC`"),

@@ -99,7 +99,7 @@ def test_the_library_that_was_chosen_is_asked_and_named(monkeypatch: pytest.Monk
         versions()
     no_papi = next(Path("/").glob("lib/*-linux-*/libm.so.6"))
     monkeypatch.setenv("UNPERTURBED_PAPI", str(no_papi))
-    assert "it is no PAPI" in {finding.subject: finding for finding in examine(REAL).counting}["libpapi"].what
+    assert "it is not a PAPI" in {finding.subject: finding for finding in examine(REAL).counting}["libpapi"].what
 
 
 PYPERF = """Show the system configuration

@@ -122,7 +122,7 @@ def test_its_frame_is_lazy_and_any_librarys(folder: Path) -> None:
 
 
 def test_its_frame_is_of_its_own_folder(folder: Path, tmp_path: Path) -> None:
-    """A folder's name is no pattern: `x[1]` would be read as `x1`."""
+    """A folder's name is not a pattern: `x[1]` would be read as `x1`."""
     shutil.copytree(folder, tmp_path / "x[1]")
     (tmp_path / "x1").mkdir()
     assert up.load(tmp_path / "x[1]").to_frame().equals(up.load(folder).to_frame())

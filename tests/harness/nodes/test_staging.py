@@ -174,7 +174,7 @@ def test_a_node_without_the_folder_is_told(tmp_path: Path) -> None:
     spec = tool_spec(tmp_path / "spec", stage=str(tmp_path / "absent"))
     (spec.parent / "open").touch()
     shown = unperturbed(spec.parent, "run", spec, "--no-check")
-    assert shown.returncode == 1 and "absent is no folder on this node" in " ".join(shown.stderr.split())
+    assert shown.returncode == 1 and "absent is not a folder on this node" in " ".join(shown.stderr.split())
     assert not (tmp_path / "absent").exists()
 
 

@@ -19,10 +19,10 @@ def schema_faults(name: str, data: Any) -> list[str]:
 
 
 def file_faults(path: Path) -> list[str]:
-    """Return the faults of `verdicts.json` or `plan.json`; a number that is no JSON is one."""
+    """Return the faults of `verdicts.json` or `plan.json`; a number that is not JSON is one."""
 
     def refuse(word: str) -> None:
-        raise AssertionError(f"{path}: {word} is no JSON")
+        raise AssertionError(f"{path}: {word} is not JSON")
 
     return schema_faults(path.stem, json.loads(path.read_text(), parse_constant=refuse))
 

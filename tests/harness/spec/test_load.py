@@ -1,4 +1,4 @@
-"""Loading a spec: what comes out, defaults, identity, immutability, files that are no specs."""
+"""Loading a spec: what comes out, defaults, identity, immutability, files that are not specs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A file that is no YAML is named as what it is, and never read as a spec."""
+"""A file that is not YAML is named as what it is, and never read as a spec."""
 
 from __future__ import annotations
 

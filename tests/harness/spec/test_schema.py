@@ -33,7 +33,7 @@ _CROSS_FIELD = {
     "a software metric that no subset holds",
     "a derived metric over two subsets",
     "an anchor without software metrics",
-    "an anchor that is no software metric",
+    "an anchor that is not a software metric",
     "an interval that is too short",
     "counts of what no metric counts",
     "counts of a metric that is not listed",

@@ -182,7 +182,7 @@ def test_names_of_cxx_as_people_write_them(build: Compile) -> None:
 def test_spellings() -> None:
     assert spellings("main") == ("main",)
     assert spellings("sort.isra.0") == ("sort", "sort.isra.0")
-    assert spellings("sort.part.0") == ("sort.part.0",), "a part of a function is no entry of it"
+    assert spellings("sort.part.0") == ("sort.part.0",), "a part of a function is not an entry of it"
     assert spellings("sort.cold") == ("sort.cold",)
     assert spellings("_ZN2ns1fEi.part.0") == ("_ZN2ns1fEi.part.0",)
     assert "ns::f" in spellings("_ZN2ns1fEi.constprop.0")

@@ -45,13 +45,13 @@ def test_one_command_with_a_metrics_file(tmp_path, monkeypatch):
     ("content", "message"),
     [
         (None, "the metrics file cannot be read (No such file"),
-        ("software: [", "this is no YAML"),
+        ("software: [", "this is not YAML"),
         ("- 1", "there is no mapping `software:` in it"),
         (
             "software:\n  f: {entr: f}\n",
             "metrics.yaml:2:3: software metric 'f': unknown key 'entr' in an event; did you mean 'enter'?",
         ),
-        ("software:\n  f: !!python/object/apply:os.getcwd []\n", "this is no YAML"),
+        ("software:\n  f: !!python/object/apply:os.getcwd []\n", "this is not YAML"),
     ],
 )
 def test_wrong_metrics_files(tmp_path, content, message):

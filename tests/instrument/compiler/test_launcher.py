@@ -447,7 +447,7 @@ def test_own_errors(launcher):
     configuration.write_bytes(b"Zfuture\0" + fields)
     assert "written by another version" in shop.call("-c", "x.c", code=2).stderr
     configuration.write_bytes(b"Cgcc\0")
-    assert "this is no configuration of the launcher" in shop.call("-c", "x.c", code=2).stderr
+    assert "this is not a configuration of the launcher" in shop.call("-c", "x.c", code=2).stderr
     configuration.write_bytes(fields.replace(b"Cgcc\0", b"Cno-such-compiler\0"))
     assert "the compiler no-such-compiler cannot be run (No such file" in shop.call("--version", code=2).stderr
     configuration.unlink()

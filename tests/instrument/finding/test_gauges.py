@@ -260,7 +260,7 @@ REASONS = {
     "p.x": ("struct q { int x; } *p;", "p is a pointer: what it points to has no fixed place"),
     "p2[1]": ("int *p2;", "p2 is a pointer"),
     "scalar.x": ("int scalar;", "scalar has no parts"),
-    "scalar2[0]": ("int scalar2;", "scalar2 is no array"),
+    "scalar2[0]": ("int scalar2;", "scalar2 is not an array"),
     "tail.data[1]": ("struct { int n; int data[]; } tail;", "array without a size"),
     "f::local": ("int f(int n) { int local = n; return local; }", "local is an automatic variable"),
     "g::i": ("int g(int n) { register int i = n; return i; }", "register"),

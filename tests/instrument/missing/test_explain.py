@@ -289,7 +289,7 @@ int ns::D::go() { // twice(2)
     assert occurrences(sources, "nothing", Call.written_as) == []
     assert occurrences(sources, "t?i*", Call.written_as) == occurrences(sources, "twice", Call.written_as)
     assert occurrences(sources, "*", Call.written_as) == occurrences(sources, "twice", Call.written_as), (
-        "if and for are no calls"
+        "if and for are not calls"
     )
     assert occurrences(sources, "[g]o") == occurrences(sources, "go")
 

@@ -174,7 +174,7 @@ def plain_name(demangled: str) -> str:
 
 
 def _without(text: str, opening: str, closing: str) -> str:
-    """Return the text without what stands in brackets; signs of operators are no brackets."""
+    """Return the text without what stands in brackets; signs of operators are not brackets."""
     signs = {offset for found in _OPERATOR.finditer(text) for offset in range(*found.span())}
     kept, depth = [], 0
     for offset, sign in enumerate(text):

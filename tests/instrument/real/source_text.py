@@ -54,7 +54,7 @@ class SourceText:
 
     @cached_property
     def statements(self) -> frozenset[int]:
-        """Return lines that begin with a statement which is no loop, ends there (or begins a block).
+        """Return lines that begin with a statement which is not a loop, ends there (or begins a block).
 
         And on which no loop turns.
         """

@@ -95,7 +95,7 @@ class KernelTest(IndependenceTest):
         feature = self._features[name]
         if feature.codes is not None:
             return feature.codes[:, None]
-        # Rows that the regression follows closely have small residuals in both variables, which is no dependence.
+        # Rows that the regression follows closely have small residuals in both variables, which is not a dependence.
         return normal_scores(
             fixed.residuals(feature.scales[:, :1])[:, 0]
             / np.sqrt(np.maximum(fixed.residual_variances(), _LEAST_FREEDOM))

@@ -224,7 +224,7 @@ class CurveMechanism(Mechanism):
 
     @cached_property
     def _least(self) -> float:
-        """The least value that a count can have: 0, or 1 if it was never 0; −∞ of what is no count.
+        """The least value that a count can have: 0, or 1 if it was never 0; −∞ of what is not a count.
 
         Whole numbers that are nowhere negative are counts. Curves of further variables may have their logarithm, which
         0 has not.

@@ -21,7 +21,7 @@ _QUOTE, _FIELDS, _NUMBER, _LARGE, _NAME = range(BAD, BAD + 5)
 _FAULTS = {
     _QUOTE: "a quoted field does not end on the line, or something follows its end",
     _FIELDS: "fewer fields than the columns asked for",
-    _NUMBER: "the timestamp is no non-negative number like that of the first event",
+    _NUMBER: "the timestamp is not a non-negative number like that of the first event",
     _LARGE: "the timestamp is over 2^63",
     _NAME: "the name is empty",
 }

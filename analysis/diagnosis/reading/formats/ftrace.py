@@ -39,7 +39,7 @@ _KERNEL = "kernel"
 
 _CPU, _TIME, _NAME = range(BAD, BAD + 3)
 _FAULTS = {
-    _CPU: "no [processor]: it is no line of trace-cmd report or of tracefs' file trace",
+    _CPU: "no [processor]: it is not a line of trace-cmd report or of tracefs' file trace",
     _TIME: "no time like that of the first event, with a colon behind it, after the processor",
     _NAME: "no event behind the time",
 }

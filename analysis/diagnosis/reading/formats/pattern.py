@@ -71,7 +71,7 @@ class _PatternParser:
         number = _NUMBER.fullmatch(time)
         if number and number[2] is not None and (self._unit is None or self._unit == "ticks"):
             return f"the timestamp {time} has decimals; say its unit: s, ms or us"
-        return f"the time {time!r} is no number and no hours:minutes:seconds, or not like that of the first event"
+        return f"the time {time!r} is not a number and no hours:minutes:seconds, or not like that of the first event"
 
 
 def _compile(pattern: str) -> re.Pattern[str]:
@@ -79,7 +79,7 @@ def _compile(pattern: str) -> re.Pattern[str]:
     try:
         compiled = re.compile(pattern)
     except re.error as error:
-        raise DataError(f"the pattern {pattern!r} is no regular expression: {error}") from error
+        raise DataError(f"the pattern {pattern!r} is not a regular expression: {error}") from error
     groups = set(compiled.groupindex)
     if not {"time", "name"} <= groups <= _GROUPS:
         raise DataError(

@@ -344,7 +344,7 @@ def _inner_block(view: ReportView) -> FigureBlock | None:
         "so lines only guide the eye. After figures 4 and 6 of the paper."
     )
     text = (
-        "A level line is an unperturbed correlation. A small overhead is no guarantee: a few per cent can be enough "
+        "A level line is an unperturbed correlation. A small overhead is not a guarantee: a few per cent can be enough "
         "to break a line."
     )
     heading = "Within a run, against the overhead of instrumentation"

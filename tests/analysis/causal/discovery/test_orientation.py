@@ -25,7 +25,7 @@ def test_a_pair_that_knowledge_keeps_apart_makes_no_collider():
     found = orient(graph("ac", "bc"), {}, kept)
     assert found.directed == set()
     assert found.undirected == {pair_of("a", "c"), pair_of("b", "c")}
-    # Nor does it follow that c is no collider: a → c says nothing of b.
+    # Nor does it follow that c is not a collider: a → c says nothing of b.
     found = orient(graph("ac", "bc"), {}, Knowledge(forbidden=kept.forbidden, required=[("a", "c")]))
     assert found.directed == {("a", "c")}
 

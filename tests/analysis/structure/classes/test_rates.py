@@ -65,7 +65,7 @@ def test_phases_are_told_by_hardware_metrics_else_the_systems_else_all():
             None,
             "metric 'd_ratio' is nan in interval 1, and in 1 more places: take metrics that have a value",
         ),
-        (["h_a"], "g_queue", "'g_queue', which is no counter: give one, `time`, or None"),
+        (["h_a"], "g_queue", "'g_queue', which is not a counter: give one, `time`, or None"),
         (["h_a"], "w_rare", "'w_rare', which is 0 in most intervals: give another `per`"),
         (["h_a"], "missing", "no metric 'missing'"),
     ],

@@ -63,7 +63,12 @@ def test_nothing_to_classify():
 
 @pytest.mark.parametrize(
     ("members", "message"),
-    [([], "there are no members"), ([2], "member 2 is no row"), ([-1], "member -1 is no row"), ([0, 0], "given twice")],
+    [
+        ([], "there are no members"),
+        ([2], "member 2 is not a row"),
+        ([-1], "member -1 is not a row"),
+        ([0, 0], "given twice"),
+    ],
 )
 def test_members_that_are_no_prototypes_are_refused(members, message):
     with pytest.raises(DataError, match=message):

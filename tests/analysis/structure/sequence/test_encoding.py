@@ -62,7 +62,7 @@ def test_words_of_text_fit_lists_of_characters():
         ("ab", "ab", "words are 'ab', one text; give a list"),
         ("ab", ["a", ""], "word 1 is empty"),
         ([1], [()], "word 0 is empty"),
-        (["page 7"], ["page 7"], "word 0 is the text 'page 7', but the sequence's symbols are no single characters"),
+        (["page 7"], ["page 7"], "word 0 is the text 'page 7', but the sequence's symbols are not single characters"),
         ([1, 2], ["12"], "give a tuple of symbols"),
         ([1, [2]], [], r"symbol 1 of the sequence is \[2\]; a symbol is hashable"),
         ([1.0, float("nan")], [], "symbol 1 of the sequence is NaN"),

@@ -195,7 +195,7 @@ NAN = float("nan")
 @pytest.mark.parametrize(
     ("source", "options", "said"),
     [
-        ([1.0, NAN, NAN], {}, "value of element 1 is nan, and 1 more are no finite numbers: drop or fill it"),
+        ([1.0, NAN, NAN], {}, "value of element 1 is nan, and 1 more are not finite numbers: drop or fill it"),
         ([[1, 2], [3, float("inf")]], {"metrics": ["a", "b"]}, "b of element 1 is inf: drop"),
         (np.zeros((2, 2, 2)), {}, r"shape \(2, 2, 2\): give \(n,\) or \(n, metrics\)"),
         (np.array([1j, 2]), {}, "an array of complex128"),
@@ -206,13 +206,13 @@ NAN = float("nan")
         ([{}, {}], {}, r"element 0, \{\}, is not hashable"),
         ("ab", {"classes": {"a": 0}}, "element 1, 'b', has no class in the given map"),
         ("ab", {"classes": Quantiles(2)}, "quantiles are for numbers, and the elements are none, such as 'a'"),
-        ("ab", {"metrics": ["x"]}, "the elements are no numbers, such as 'a': they cannot be classified by x"),
+        ("ab", {"metrics": ["x"]}, "the elements are not numbers, such as 'a': they cannot be classified by x"),
         (np.zeros((3, 2)), {"classes": Ranges(2)}, "Ranges divide one metric, and there are 2: name one"),
         (np.zeros((3, 2)), {"metrics": ["x"]}, "values are rows of 2, the classes are of 1"),
         (np.zeros((3, 2)), {"metrics": "x"}, r"metrics is 'x': give a list of names, as in \['x'\]"),
         ([1, 2], {"durations": [1]}, r"durations have shape \(1,\), and there are 2 elements"),
         ([1, 2], {"durations": [1, -1]}, "duration of element 1 is -1.0: give finite numbers, 0 or more"),
-        ([1, 2], {"durations": "time"}, "the elements are no trace: give an array"),
+        ([1, 2], {"durations": "time"}, "the elements are not a trace: give an array"),
         (TRACE, {"durations": "nothing"}, "no metric 'nothing'"),
         (TRACE, {"metrics": ["nothing"]}, "no metric 'nothing'"),
         (TRACE, {"metrics": []}, "no metric is named"),
@@ -259,7 +259,7 @@ def test_what_the_first_run_had_not_is_a_symbol_of_its_own_in_the_second() -> No
     second = phases("ab" * 10 + "xb" * 3 + "ab" * 5)
     second[4] = 40.0
     made = structural_sequence(second, classes=first.classes)
-    assert made.letters == "AB" * 10 + "CB" * 3 + "AB" * 5, "one odd element alone is no phase"
+    assert made.letters == "AB" * 10 + "CB" * 3 + "AB" * 5, "one odd element alone is not a phase"
     assert 4 in made.outliers
 
 

@@ -102,7 +102,7 @@ def test_the_parts_are_all_slots_whoever_reads_them(build: Build, topdown: Pass,
     assert sum(counts[name] for name in LEVEL_1) == pytest.approx(counts["perf::slots"], rel=0.03)
     assert (np.diff(records.rows["hardware"], axis=0) >= 0).all(), "a count never goes back"
     if user_read:
-        assert not records.marks & Mark.USER_READ, "their register is no count"
+        assert not records.marks & Mark.USER_READ, "their register is not a count"
 
 
 def test_shares_are_those_that_perf_counts(build: Build, topdown: Pass) -> None:

@@ -271,9 +271,9 @@ INPUTS = ("--inputs", "n,datatype")
         ([D, "g = d tine / d n", *INPUTS], "derivatives: the table has no column 'tine'; 'time' is meant?"),
         (
             [D, "g = d time / d n"],
-            "g: n is no parameter, no column is known to be one; say by --inputs which columns were varied",
+            "g: n is not a parameter, no column is known to be one; say by --inputs which columns were varied",
         ),
-        ([D, "g = d time / d instr", *INPUTS], "g: instr is no parameter, the parameters are n, datatype"),
+        ([D, "g = d time / d instr", *INPUTS], "g: instr is not a parameter, the parameters are n, datatype"),
         ([D, "time = d instr / d n", *INPUTS], "the table has a column time already; give the derivative another name"),
         ([D, "g = d time / d n", D, "g = d instr / d n", *INPUTS], "g is given twice"),
         ([D, "g = d time / d n", D, "h = d time / d datatype", *INPUTS], "g and h are not over the same steps"),

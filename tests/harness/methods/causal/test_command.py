@@ -260,7 +260,7 @@ def test_a_forecast_beyond_what_was_measured_says_so(table: str, capsys: pytest.
 def test_simulated_cycles_are_left_out_of_a_sweep_by_name(sweep: str, capsys: pytest.CaptureFixture[str]) -> None:
     found = told(capsys, sweep)
     why = {one["name"]: one["why"] for one in found["left_out"]}
-    assert why["PAPI_TOT_CYC"].startswith("simulated cycles are no cycles but a formula of Ir, I1mr,")
+    assert why["PAPI_TOT_CYC"].startswith("simulated cycles are not cycles but a formula of Ir, I1mr,")
     assert why["cycles_n"] == "computed from the simulated cycles PAPI_TOT_CYC"
     assert "computed from the same events as PAPI_L1_DCM (D1mr, D1mw)" in why["PAPI_L1_TCM"]
     assert set(why) == {"PAPI_TOT_CYC", "cycles_n", "PAPI_L1_TCM"}
@@ -271,7 +271,7 @@ def test_simulated_cycles_are_left_out_of_a_sweep_by_name(sweep: str, capsys: py
     assert not any(target in ("n", "datatype") for _, target in arrows(found))
     code, output, _ = run(capsys, f"{sweep}/table.csv", *FAST)
     assert code == 0
-    assert "PAPI_TOT_CYC: simulated cycles are no cycles" in output
+    assert "PAPI_TOT_CYC: simulated cycles are not cycles" in output
 
 
 def test_of_sums_of_simulated_events_the_one_that_is_asked_for_stays(
@@ -286,7 +286,7 @@ def test_of_sums_of_simulated_events_the_one_that_is_asked_for_stays(
     [
         (
             ["--variables", "n,PAPI_TOT_CYC,time_s"],
-            "PAPI_TOT_CYC cannot be a variable of a model: simulated cycles are no cycles",
+            "PAPI_TOT_CYC cannot be a variable of a model: simulated cycles are not cycles",
         ),
         (["--derive", "CPI = PAPI_TOT_CYC / PAPI_TOT_INS"], "PAPI_TOT_CYC cannot be part of a model: simulated cycles"),
     ],
