@@ -38,7 +38,7 @@ def number(value: float | None, digits: int = 3, *, zeros: bool = False) -> str:
 
 
 def visible(text: str) -> str:
-    """Write out what would command a terminal in a text that others chose: `\\x1b[31m`, where it would turn red.
+    """Escape terminal control characters in a text of others: `\\x1b[31m`, which would turn it red.
 
     Result: The same without controls but for tabs and line ends. A text of JSON stays the same JSON.
     """

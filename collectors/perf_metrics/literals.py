@@ -20,7 +20,7 @@ def literal_value(text: str, root: Path = Path("/")) -> float:
     """
     found = _LITERALS.get(text.casefold())
     if found is None:
-        raise SpecError(f"it asks for {text}, which this tool does not know ({', '.join(_LITERALS)} it does)")
+        raise SpecError(f"unknown literal {text}; supported: {', '.join(_LITERALS)}")
     value = found(root)
     if value is None:
         raise SpecError(f"it asks for {text}, which the kernel does not say on this host")

@@ -206,6 +206,4 @@ def _require_readable(words: Sequence[str], command: Command) -> None:
         try:
             word.encode()
         except UnicodeEncodeError:
-            raise SpecError(
-                f"{word} holds bytes that are not UTF-8, which no spec, table or page can name: rename it"
-            ) from None
+            raise SpecError(f"{word} is not valid UTF-8, and specs, tables and pages are: rename it") from None

@@ -58,7 +58,7 @@ class CommandParser(argparse.ArgumentParser):
 
     def refuse(self, extra: Sequence[str]) -> NoReturn:
         """Refuse the words that no argument takes."""
-        self.error(f"one word too many: {' '.join(extra)}" if len(extra) == 1 else f"too many words: {' '.join(extra)}")
+        self.error(f"unexpected argument{'s' if len(extra) > 1 else ''}: {' '.join(extra)}")
 
     def error(self, message: str) -> NoReturn:
         """Print what is wrong and what may have been meant; end with exit code 2."""

@@ -38,7 +38,7 @@ def scan_intervals(folder: Path, runs: Sequence[RunState], *, campaign: str | No
     try:
         str(folder).encode()
     except UnicodeEncodeError:
-        raise DataError(f"{folder} holds bytes that are not UTF-8, which no table can name: rename it") from None
+        raise DataError(f"{folder} is not valid UTF-8, and tables are: rename it") from None
     facts = pl.LazyFrame(
         {
             "path": [str(path) for path in paths],

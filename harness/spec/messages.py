@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from unperturbed.common.wording import listing
 from unperturbed.harness.spec.campaign_spec import CampaignSpec, spec_model
 from unperturbed.harness.spec.draft import Draft
 from unperturbed.harness.spec.model import UNION_TAGS
@@ -140,9 +141,7 @@ def _sentence(draft: Draft, path: YamlPath, detail: ErrorDetails) -> str:
 def _not_one_of(draft: Draft, value: object, expected: str) -> str:
     choices = expected.replace(" or ", ", ").replace("'", "").split(", ")
     hint = draft.did_you_mean(value, choices) if isinstance(value, str) else ""
-    listed = ", ".join(choices)
-    only = f"only `{listed}` is possible here" if len(choices) == 1 else f"one of {listed} is expected here"
-    return f"`{_shown(value)}`: {only}{f'; {hint}' if hint else ''}"
+    return f"`{_shown(value)}`: use {listing([f'`{one}`' for one in choices], 'or')}{f'; {hint}' if hint else ''}"
 
 
 def _text_wanted(draft: Draft, path: YamlPath, value: object) -> str:

@@ -39,22 +39,17 @@ def read_table(path: Path) -> tuple[pl.DataFrame, Mapping[str, Column]]:
         found = recognise(path)
         if found is not None and found.name not in ("csv", "parquet"):
             raise DataError(
-                f"{what_to_type(path)}, of which `unperturbed model CAMPAIGN` learns from the totals of the runs"
+                f"{what_to_type(path)}; then run `unperturbed model CAMPAIGN`, which uses run totals"
             ) from None
         first = _ragged(path) or (str(error).splitlines()[0] if str(error) else type(error).__name__)
-        raise DataError(
-            f"{path}: no table can be read from it ({first}); it is to be CSV with a line of names, or Parquet"
-        ) from None
+        raise DataError(f"{path}: no table can be read ({first}); expected CSV with a header row, or Parquet") from None
     _require_few(path, len(frame.columns))
     return frame, {}
 
 
 def _require_few(path: Path, columns: int) -> None:
     if columns > _MOST_COLUMNS:
-        raise DataError(
-            f"{path}: {columns:,} columns, and models of at most {_MOST_COLUMNS:,} can be learnt: write a "
-            "table of those that matter"
-        )
+        raise DataError(f"{path}: {columns:,} columns; the limit is {_MOST_COLUMNS:,}: keep those that matter")
 
 
 def _ragged(path: Path) -> str:

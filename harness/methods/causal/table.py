@@ -299,9 +299,8 @@ def _notes(
     points = data.frame.select(varied).n_unique() if varied else data.rows
     if _REPEATED * points <= data.rows and points < data.rows:
         notes.append(
-            f"The {data.rows:,} rows are of {points:,} points of {', '.join(varied)}. Repetitions of a point are "
-            "no further evidence of what these "
-            f"act on, and p-values take them for it: measure more points."
+            f"The {data.rows:,} rows are of {points:,} points of {', '.join(varied)}. Repeated runs of a point "
+            "are not independent, so p-values are too small: measure more points."
         )
     if data.rows < _FEW_ROWS * len(data.names):
         notes.append(
@@ -316,7 +315,7 @@ def _notes(
         *(name.removeprefix(LOGARITHM) for name in data.names if name.removeprefix(LOGARITHM) in prior.log),
     }
     notes += [
-        f"The edge {one} → {other} is {what}, and says nothing: not both are variables here."
+        f"The edge {one} → {other} is {what}, and ignored: not both are columns of the table."
         for what, edges in (("required", prior.required), ("forbidden", prior.forbidden))
         for one, other in edges
         if not {one, other} <= here

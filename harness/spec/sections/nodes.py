@@ -104,8 +104,8 @@ def _check(draft: Draft) -> None:
             if runs // count < least:
                 draft.report(
                     ("campaign", key) if draft.has("campaign", key) else ("nodes", "count"),
-                    f"`{key}` is {runs}, of which each of {count} nodes makes {runs // count}, and a node needs at "
-                    f"least {least}: set `{key}` to {least * count} or more, or `count` to fewer nodes",
+                    f"`{key}: {runs}` gives each of {count} nodes {counted(runs // count, 'run')}; the minimum is "
+                    f"{least}: set `{key}` to {least * count} or more, or `count` to fewer nodes",
                 )
 
 

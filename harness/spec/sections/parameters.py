@@ -120,7 +120,7 @@ def _check_names(draft: Draft) -> None:
 
 
 def _check_used(draft: Draft) -> None:
-    """Refuse a parameter of which the program hears nothing."""
+    """Refuse a parameter that nothing uses."""
     texts = [draft.text("program", "run"), draft.text("program", "stdin")]
     texts += [draft.text(*path) for path in draft.keys("program", "environment").values()]
     used = {name for text in texts if text is not None for name in find_placeholders(text)}

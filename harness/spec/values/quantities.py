@@ -68,7 +68,7 @@ def parse_duration(value: object) -> Duration:
     number, unit = _split(value, "duration", DURATION_UNITS, _DURATION_FORMS)
     ns = int((number * DURATION_UNITS[unit]).to_integral_value())
     if ns < 1:
-        raise ValueError(f"`{value}` is not time at all; {_DURATION_FORMS}")
+        raise ValueError(f"`{value}` is not a duration; {_DURATION_FORMS}")
     if ns > _LONGEST_NS:
         raise ValueError(f"`{value}` is more than a year")
     return Duration(ns)
@@ -93,14 +93,14 @@ def _split(value: object, what: str, units: dict[str, int], forms: str) -> tuple
     if not isinstance(value, str) or _BARE_NUMBER.fullmatch(value):
         unitless = isinstance(value, str) or (isinstance(value, int | float) and not isinstance(value, bool))
         raise ValueError(
-            f"`{shorten(value)}` has no unit; {forms}" if unitless else f"`{shorten(value)}` is no {what}; {forms}"
+            f"`{shorten(value)}` has no unit; {forms}" if unitless else f"`{shorten(value)}` is not a {what}; {forms}"
         )
     parts = _QUANTITY.fullmatch(value)
     if parts is None:
-        raise ValueError(f"`{shorten(value)}` is no {what}; {forms}")
+        raise ValueError(f"`{shorten(value)}` is not a {what}; {forms}")
     unit = parts[2].replace("μ", "µ")  # the Greek letter looks the same as the micro sign
     if unit not in units:
-        raise ValueError(f"`{parts[2]}` is not a unit of a {what}: {', '.join(units)} are")
+        raise ValueError(f"`{parts[2]}` is not a unit of a {what}: use {', '.join(units)}")
     return Decimal(parts[1]), unit
 
 

@@ -54,7 +54,7 @@ def test_bytes_that_are_no_utf_8_are_refused_with_the_reason(words: tuple[str, .
     name = os.fsdecode(b"caf\xe9")
     done = run_command(tmp_path, [word.format(name=name) for word in words])
     assert done.returncode == 2, done.stderr
-    assert "holds bytes that are not UTF-8" in done.stderr
+    assert "is not valid UTF-8" in done.stderr
     assert "caf\\udce9" in done.stderr
     assert list(tmp_path.iterdir()) == []
 
@@ -64,7 +64,7 @@ def test_a_folder_of_such_bytes_is_refused_too(tmp_path: Path) -> None:
     folder.mkdir()
     done = run_command(folder, ["list"])
     assert done.returncode == 2, done.stderr
-    assert "holds bytes that are not UTF-8" in done.stderr
+    assert "is not valid UTF-8" in done.stderr
 
 
 def test_an_imported_campaign_may_begin_with_a_hyphen(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ from unperturbed.harness.cli.words import _FOREIGN, unknown_command
         ("run x -y", "there is no option -y"),
         ("--bogus", "there is no option --bogus"),
         ("partition x --strategy fist-fit", "did you mean first-fit?"),
-        ("check a b", "one word too many: b"),
+        ("check a b", "unexpected argument: b"),
         ("check", "are required: CAMPAIGN"),
         ("check missing", "there is no file or folder missing; `unperturbed list`"),
         ("merge missing", "there is no file or folder missing; `unperturbed list`"),

@@ -59,9 +59,9 @@ def test_too_few_runs_are_refused_with_the_numbers() -> None:
     with pytest.raises(SpecError) as refused:
         _spec(12, 5, 3)
     assert str(refused.value).splitlines() == [
-        "x.yaml:5:27: `baseline_runs` is 12, of which each of 3 nodes makes 4, and a node needs at least 5: set "
+        "x.yaml:5:27: `baseline_runs: 12` gives each of 3 nodes 4 runs; the minimum is 5: set "
         "`baseline_runs` to 15 or more, or `count` to fewer nodes",
-        "x.yaml:5:37: `runs` is 5, of which each of 3 nodes makes 1, and a node needs at least 2: set `runs` to 6 or "
+        "x.yaml:5:37: `runs: 5` gives each of 3 nodes 1 run; the minimum is 2: set `runs` to 6 or "
         "more, or `count` to fewer nodes",
     ]
     assert lacks(_spec(10, 4, 2), {"baseline": 4, "all": 2}) == ("baseline 4 of 5",)
