@@ -88,10 +88,10 @@ _FORMS = "write a number with its unit, such as `500 us`, `10 ms`, `1.5 s`, `2 m
         ("10 ms 5 us", f"`10 ms 5 us` is not a duration; {_FORMS}"),
         ("٣ ms", f"`٣ ms` is not a duration; {_FORMS}"),
         ("x" * 100, f"`{'x' * 60}…` is not a duration; {_FORMS}"),
-        ("0 s", f"`0 s` is not time at all; {_FORMS}"),
-        ("0.1 ns", f"`0.1 ns` is not time at all; {_FORMS}"),
-        ("10 sec", f"`sec` is not a unit of a duration: {', '.join(DURATION_UNITS)} are"),
-        ("10 KiB", f"`KiB` is not a unit of a duration: {', '.join(DURATION_UNITS)} are"),
+        ("0 s", f"`0 s` is not a duration; {_FORMS}"),
+        ("0.1 ns", f"`0.1 ns` is not a duration; {_FORMS}"),
+        ("10 sec", f"`sec` is not a unit of a duration: use {', '.join(DURATION_UNITS)}"),
+        ("10 KiB", f"`KiB` is not a unit of a duration: use {', '.join(DURATION_UNITS)}"),
         ("9000 h", "`9000 h` is more than a year"),
     ],
 )
@@ -129,7 +129,7 @@ def test_sizes(text: str, size: int) -> None:
             "0 B",
             "`0 B` is not a whole number of bytes; write a number with its unit, such as `64 B`, `32 KiB` or `1 MB`",
         ),
-        ("1 k", f"`k` is not a unit of a size: {', '.join(SIZE_UNITS)} are"),
+        ("1 k", f"`k` is not a unit of a size: use {', '.join(SIZE_UNITS)}"),
     ],
 )
 def test_what_is_no_size(value: object, message: str) -> None:
