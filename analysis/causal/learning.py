@@ -40,7 +40,8 @@ from unperturbed.analysis.causal.discovery import (
 from unperturbed.analysis.causal.independence import IndependenceTest, RegressionTest, independence_tests
 from unperturbed.analysis.causal.model import CausalModel, Edge, Settings
 from unperturbed.analysis.causal.model.markov import p_value_of_residuals
-from unperturbed.analysis.causal.regression import Mechanism, fit_mechanism
+from unperturbed.analysis.causal.regression import CurveMechanism, Mechanism, fit_mechanism, is_counted
+from unperturbed.analysis.causal.regression.curves.problem import OPERATION_BITS
 from unperturbed.analysis.causal.table import Arrow, Data, Kind, Knowledge, prepare
 from unperturbed.analysis.multiple_testing import benjamini_hochberg
 from unperturbed.common.frames import to_polars
@@ -196,13 +197,14 @@ class _Learning:
         self._near: Mapping[str, frozenset[str]] = {}
         self._again: Mapping[str, Sequence[str]] = {}
         self._fitted: dict[tuple[str, tuple[str, ...]], Mechanism] = {}
+        self._formulas: dict[tuple[str, tuple[str, ...]], float] = {}
 
     def model(self, *, quantify: bool) -> CausalModel:
         """Learn edges, directions, mechanisms and stability."""
         tests = _Tests.create(self._data, self._settings)
         agreed = agree(
             self._data.names,
-            self._refined(self._data, tests, self._bits),
+            self._refined(self._data, tests, self._bits, self._compared_bits),
             tests.selected.screening,
             Descriptions(
                 self._bits,
@@ -244,7 +246,22 @@ class _Learning:
     def _bits(self, target: str, parents: Sequence[str]) -> float:
         return self._mechanism(target, parents).bits
 
-    def _refined(self, data: Data, tests: _Tests, bits: Bits) -> Refined:
+    def _compared_bits(self, target: str, parents: Sequence[str]) -> float:
+        """Return a description's length where looking a number up among k takes k − 1 comparisons, an operation each;
+        or that of a formula which looks none up, if it is shorter."""
+        found = self._mechanism(target, parents)
+        if not isinstance(found, CurveMechanism):
+            return found.bits
+        counted = [name for name in found.looked_up if is_counted(self._data, name)]
+        if not counted:
+            return found.bits
+        comparisons = sum(len(self._data.categories(name)) - 1 for name in counted)
+        key = target, tuple(parents)
+        if key not in self._formulas:
+            self._formulas[key] = fit_mechanism(self._data, target, parents, lookup=False).bits
+        return min(self._formulas[key], found.bits + OPERATION_BITS * comparisons)
+
+    def _refined(self, data: Data, tests: _Tests, bits: Bits, compared_bits: Bits) -> Refined:
         skeleton = find_adjacencies(
             data.names, tests.selected, self._knowledge, depth=self._settings.depth, screening=tests.selected.screening
         )
@@ -254,6 +271,7 @@ class _Learning:
             separates=lambda name, target, given: screening.test(name, target, given).independent,
             unexplained=tests.regression.unexplained,
             is_determined=lambda name, given: tests.regression.determines(given, name),
+            compared_bits=compared_bits,
         )
         return refine(skeleton, screening, relations, self._knowledge)
 
@@ -263,7 +281,9 @@ class _Learning:
         Parents of the whole table that were searched again are tested in the part, each given the others.
         """
         regression = RegressionTest(part, alpha=self._settings.alpha)
-        found = self._refined(part, _Tests(regression, regression), self._distance_from_whole)
+        found = self._refined(
+            part, _Tests(regression, regression), self._distance_from_whole, self._distance_from_whole
+        )
         pairs = {pair_of(one, other) for one, near in found.adjacent.items() for other in near}
         for target, parents in self._again.items():
             for name in self._data.names:

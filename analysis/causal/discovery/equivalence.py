@@ -10,7 +10,8 @@ relation with the target", by the description length of section 7.2.
 
 Here sets compete: those that make all other candidates dispensable, each fitted as the target's parents. The shortest
 description wins; lengths that differ by less than half an operation are a tie, which goes to fewer variables, and then
-to the input.
+to the input. A value for each of the few sizes of a sweep is no simple relation: any variable that distinguishes these
+sizes has as short a table, so that the formulas of numbers are compared.
 """
 
 from __future__ import annotations
@@ -108,12 +109,16 @@ class Relations:
         The share of a variable's variance that others do not explain: 0 if they determine it.
     is_determined : callable
         Whether others determine a variable.
+    compared_bits : callable, optional
+        `bits` for the comparison of equivalent parents, where looking a number up in a table takes a comparison for
+        each of its values; by default `bits`.
     """
 
     bits: Bits
     separates: Callable[[str, str, Sequence[str]], bool]
     unexplained: Callable[[str, Sequence[str]], float]
     is_determined: Callable[[str, Sequence[str]], bool]
+    compared_bits: Bits | None = None
 
 
 def choose(
@@ -184,6 +189,10 @@ class _Chooser:
     def _length(self, chosen: Collection[str]) -> float:
         return self._relations.bits(self._target, self._parents(chosen))
 
+    def _compared_length(self, chosen: Collection[str]) -> float:
+        compared = self._relations.compared_bits or self._relations.bits
+        return compared(self._target, self._parents(chosen))
+
     def _parents(self, chosen: Collection[str]) -> tuple[str, ...]:
         return tuple(name for name in self._all if name in self._settled or name in chosen)
 
@@ -231,8 +240,8 @@ class _Chooser:
         """Return the set of least description length; of ties, the smallest, then the first."""
         if len(options) == 1:
             return options[0]
-        least = min(map(self._length, options))
-        tied = [option for option in options if self._length(option) < least + TIE_BITS]
+        least = min(map(self._compared_length, options))
+        tied = [option for option in options if self._compared_length(option) < least + TIE_BITS]
         return min(tied, key=lambda option: (len(option), sorted(self._place[name] for name in option)))
 
     def _add_nearly_determined(self, best: frozenset[str]) -> frozenset[str]:
@@ -264,6 +273,6 @@ class _Chooser:
             tuple(sorted(one - other, key=self._place.__getitem__)),
             tuple(sorted(other - one, key=self._place.__getitem__)),
             tuple(given),
-            self._length(one),
-            self._length(other),
+            self._compared_length(one),
+            self._compared_length(other),
         )

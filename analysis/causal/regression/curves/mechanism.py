@@ -194,6 +194,11 @@ class CurveMechanism(Mechanism):
         names |= {name for term in self.curve.terms for scope in term.function.scopes for name in scope.names}
         return tuple(name for name in self.parents if name in names)
 
+    @property
+    def looked_up(self) -> tuple[str, ...]:
+        """Discrete parents that some number of the curve depends on."""
+        return scope_of_formula(self.curve, self._state.problem.cells).names
+
     @cached_property
     def formula(self) -> str:
         """The mechanism as text."""
