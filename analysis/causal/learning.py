@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -204,7 +204,7 @@ class _Learning:
         tests = _Tests.create(self._data, self._settings)
         agreed = agree(
             self._data.names,
-            self._refined(self._data, tests, self._bits, self._compared_bits),
+            self._refined(self._data, tests, self._bits, self._bits_between),
             tests.selected.screening,
             Descriptions(
                 self._bits,
@@ -246,6 +246,10 @@ class _Learning:
     def _bits(self, target: str, parents: Sequence[str]) -> float:
         return self._mechanism(target, parents).bits
 
+    def _bits_between(self, names: Collection[str]) -> Bits:
+        """Return what to compare equivalent variables by."""
+        return self._compared_bits if all(map(self._data.has_values, names)) else self._bits
+
     def _compared_bits(self, target: str, parents: Sequence[str]) -> float:
         """Return a description's length where looking a number up among k takes k − 1 comparisons, an operation each;
         or that of a formula which looks none up, if it is shorter."""
@@ -261,7 +265,9 @@ class _Learning:
             self._formulas[key] = fit_mechanism(self._data, target, parents, lookup=False).bits
         return min(self._formulas[key], found.bits + OPERATION_BITS * comparisons)
 
-    def _refined(self, data: Data, tests: _Tests, bits: Bits, compared_bits: Bits) -> Refined:
+    def _refined(
+        self, data: Data, tests: _Tests, bits: Bits, between: Callable[[Collection[str]], Bits] | None = None
+    ) -> Refined:
         skeleton = find_adjacencies(
             data.names, tests.selected, self._knowledge, depth=self._settings.depth, screening=tests.selected.screening
         )
@@ -271,7 +277,7 @@ class _Learning:
             separates=lambda name, target, given: screening.test(name, target, given).independent,
             unexplained=tests.regression.unexplained,
             is_determined=lambda name, given: tests.regression.determines(given, name),
-            compared_bits=compared_bits,
+            bits_between=between,
         )
         return refine(skeleton, screening, relations, self._knowledge)
 
@@ -281,9 +287,7 @@ class _Learning:
         Parents of the whole table that were searched again are tested in the part, each given the others.
         """
         regression = RegressionTest(part, alpha=self._settings.alpha)
-        found = self._refined(
-            part, _Tests(regression, regression), self._distance_from_whole, self._distance_from_whole
-        )
+        found = self._refined(part, _Tests(regression, regression), self._distance_from_whole)
         pairs = {pair_of(one, other) for one, near in found.adjacent.items() for other in near}
         for target, parents in self._again.items():
             for name in self._data.names:

@@ -109,16 +109,16 @@ class Relations:
         The share of a variable's variance that others do not explain: 0 if they determine it.
     is_determined : callable
         Whether others determine a variable.
-    compared_bits : callable, optional
-        `bits` for the comparison of equivalent parents, where looking a number up in a table takes a comparison for
-        each of its values; by default `bits`.
+    bits_between : callable, optional
+        Returns what to compare some equivalent parents by: between numbers, looking one up in a table takes a
+        comparison for each of its values. By default `bits`.
     """
 
     bits: Bits
     separates: Callable[[str, str, Sequence[str]], bool]
     unexplained: Callable[[str, Sequence[str]], float]
     is_determined: Callable[[str, Sequence[str]], bool]
-    compared_bits: Bits | None = None
+    bits_between: Callable[[Collection[str]], Bits] | None = None
 
 
 def choose(
@@ -172,6 +172,8 @@ class _Chooser:
         self._settled = tuple(name for name in candidates if name not in evidence)
         self._twins = self._find_twins(sorted(evidence, key=self._place.__getitem__))
         self._contested = tuple(name for name in candidates if name in self._twins)
+        between = relations.bits_between
+        self._compared_bits = relations.bits if between is None else between(list(evidence))
 
     def choice(self) -> Choice:
         """Return the shortest sufficient set, and the sets that carry the same information."""
@@ -190,8 +192,7 @@ class _Chooser:
         return self._relations.bits(self._target, self._parents(chosen))
 
     def _compared_length(self, chosen: Collection[str]) -> float:
-        compared = self._relations.compared_bits or self._relations.bits
-        return compared(self._target, self._parents(chosen))
+        return self._compared_bits(self._target, self._parents(chosen))
 
     def _parents(self, chosen: Collection[str]) -> tuple[str, ...]:
         return tuple(name for name in self._all if name in self._settled or name in chosen)

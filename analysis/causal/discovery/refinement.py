@@ -113,7 +113,7 @@ class _Refinement:
             for name in self._names
             if name in self._neighbours[target] and not self._knowledge.allows(name, target)
         ]
-        alike = replace(self._relations, bits=lambda _target, _parents: 0.0, compared_bits=None)
+        alike = replace(self._relations, bits=lambda _target, _parents: 0.0, bits_between=None)
         choice = choose(target, effects, self._dispensable, alike, self._knowledge)
         if choice.equivalences:
             alike_effects = (replace(one, kept_bits=math.nan, left_out_bits=math.nan) for one in choice.equivalences)
