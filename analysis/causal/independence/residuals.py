@@ -27,6 +27,8 @@ _OWN_CURVE_ROWS = 10
 """A cell with fewer rows has a mean of its own, and shares its curve with other such cells."""
 _LARGEST_BLOCK = 36
 """Columns of one curve at most: all of a single variable, a dozen of each of three."""
+_FEWEST_COLUMNS = 3
+"""Columns of one curve at least, if there are ROWS_A_PARAMETER rows for each: two scales and a bend."""
 _UNEVEN = 1e-3
 """Residuals are taken to be larger for some values of the conditioning set than for others below this p-value."""
 _LEAST_SIZE = 0.2
@@ -77,7 +79,8 @@ class ConditioningSet:
             means = np.ones(len(counts), np.int64)
             if shared:
                 means[-1] = few.sum()
-            self._fit_curves(curves, np.clip(counts // rows_a_parameter - means, 0, _LARGEST_BLOCK))
+            least = np.clip(counts // ROWS_A_PARAMETER - means, 0, _FEWEST_COLUMNS)
+            self._fit_curves(curves, np.clip(counts // rows_a_parameter - means, least, _LARGEST_BLOCK))
 
     def _fit_curves(self, curves: Sequence[Floats], most: NDArray[np.int64]) -> None:
         self._basis = np.array([self._sorted(column) for column in curves[: max(1, most.max())]])
