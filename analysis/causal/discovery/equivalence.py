@@ -112,6 +112,9 @@ class Relations:
     bits_between : callable, optional
         Returns what to compare some equivalent parents by: between numbers, looking one up in a table takes a
         comparison for each of its values. By default `bits`.
+    is_unused : callable, optional
+        Whether a target's formula by parents, the second argument, is as good without one of them, the third, although
+        a test found a dependence. By default never.
     """
 
     bits: Bits
@@ -119,6 +122,7 @@ class Relations:
     unexplained: Callable[[str, Sequence[str]], float]
     is_determined: Callable[[str, Sequence[str]], bool]
     bits_between: Callable[[Collection[str]], Bits] | None = None
+    is_unused: Callable[[str, tuple[str, ...], str], bool] | None = None
 
 
 def choose(

@@ -101,10 +101,23 @@ class _Refinement:
                 break
         if choice.equivalences or target not in self._equivalences:
             self._equivalences[target] = choice.equivalences
+        choice = self._without_unused(target, choice)
         for name in candidates:
             if name not in choice.kept:
                 self._separate(name, target, choice)
         return before != self._neighbours[target]
+
+    def _without_unused(self, target: str, choice: Choice) -> Choice:
+        """Drop causes that the target's formula does not use and leaves nothing for, of a target whose causes are
+        known."""
+        unused = self._relations.is_unused
+        if unused is None or any(self._knowledge.allows(target, name) for name in choice.kept):
+            return choice
+        kept = tuple(name for name in self._names if name in choice.kept)
+        for name in kept:
+            if not self._knowledge.always_adjacent(name, target) and unused(target, kept, name):
+                kept = tuple(one for one in kept if one != name)
+        return replace(choice, kept=frozenset(kept))
 
     def _choose_effects(self, target: str) -> None:
         """Choose between effects of a target that carry the same information: fewer are simpler, else the first."""

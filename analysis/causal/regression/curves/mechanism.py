@@ -395,15 +395,15 @@ def _best_state(kinds: Sequence[Errors], search_of: _SearchOf) -> State:
     initial = sorted(found.values(), key=lambda one: one[1].bits)
     ended: list[State] = []
     for search, state in initial:
-        best = min((one.bits for one in ended), default=math.inf)
-        if state.bits < best + _WORTH_IMPROVING * state.problem.rows and not any(one.exact for one in ended):
+        least = min((one.bits for one in ended), default=math.inf)
+        if state.bits < least + _WORTH_IMPROVING * state.problem.rows and not any(one.exact for one in ended):
             ended.append(_reweight(refine_exponents(search.improve(state), closest=True)))
             if state.problem.errors == "factor":
                 multiple = search.multiple()
     sensible = [one for one in ended if _is_valid(one)]
-    found = min(sensible or ended, key=lambda one: one.bits)
+    best = min(sensible or ended, key=lambda one: one.bits)
     # Small errors in proportion are as well factors.
-    return found if multiple is None or multiple.bits > found.bits - _WORTH_FACTORS else multiple
+    return best if multiple is None or multiple.bits > best.bits - _WORTH_FACTORS else multiple
 
 
 def _start(kind: Errors, level: Floats | None, search_of: _SearchOf) -> tuple[Search, State]:

@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -183,3 +184,23 @@ def test_effects_that_say_the_same_do_not_both_go():
     assert found.adjacent["e"] == {"l"}
     assert found.equivalences[0].reason == "both are effects of e, and it comes first"
     assert not asked
+
+
+def test_a_cause_that_the_formula_does_not_use_is_left_out():
+    names, known = ["a", "b", "c"], Knowledge(tiers=[["a"], ["b"], ["c"]])
+    start = skeleton(names, [pair_of("a", "b"), pair_of("a", "c"), pair_of("b", "c")])
+    relations = replace(told({})[0], is_unused=lambda target, parents, name: (target, name) == ("c", "a"))
+    assert refine(start, Asked({}), relations, known).adjacent["c"] == {"b"}
+    # Not where one of them may be an effect, nor where it is required.
+    for other in (Knowledge(tiers=[["a"], ["b", "c"]]), Knowledge(tiers=known.tiers, required=[("a", "c")])):
+        assert refine(start, Asked({}), relations, other).adjacent["c"] == {"a", "b"}
+
+
+def test_between_numbers_other_lengths_may_be_compared():
+    found = rivals("Z", x=["y"], y=["x"])
+    relations, _ = told({frozenset("x"): 50.0, frozenset("y"): 60.0, frozenset(): 500.0}, found)
+    compared = replace(relations, bits_between=lambda names: lambda _, parents: 100.0 - 20 * ("y" in parents))
+    assert choose("Z", ["x", "y"], found, relations, Knowledge()).kept == {"x"}
+    choice = choose("Z", ["x", "y"], found, compared, Knowledge())
+    assert choice.kept == {"y"}
+    assert choice.equivalences[0].reason == "it describes Z in 20 bits less"
