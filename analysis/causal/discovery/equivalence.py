@@ -32,7 +32,7 @@ TIE_BITS = 4.0
 """Half an operation, which is 8 bits: one operation counts (figure 6: Z = a·Y, not a·X², where Y = X²)."""
 WORTH_A_PARENT = 10.0
 """The bits that one more parent must save: an operation and a constant, 8 bits and ½log₂n."""
-_NEARLY_DETERMINED = 0.25
+NEARLY_DETERMINED = 0.25
 """Share of a variable's variance, given others, below which a test has too little left to detect its effect."""
 _MOST_FITS = 40
 _MOST_ENUMERATED = 7
@@ -261,7 +261,7 @@ class _Chooser:
                 if name not in kept
                 and not self._relations.is_determined(name, parents)
                 and (
-                    self._relations.unexplained(name, parents) < _NEARLY_DETERMINED
+                    self._relations.unexplained(name, parents) < NEARLY_DETERMINED
                     or not self._relations.separates(name, self._target, parents)
                 )
             ]

@@ -141,8 +141,8 @@ _EXPLAINED = 0.1
 _LARGER_ABOVE = 1.5
 """Ratio of mean squared residuals above and below the median of a curve: with even errors, 1 ± 0.14 at 400 rows; with
 proportional errors of a curve over a factor of 4, more than 4."""
-_WORTH_FACTORS = 4.0
-"""Bits by which errors that are factors must be shorter than others: half an operation."""
+_WORTH_FACTORS = 2.0
+"""Bits by which errors that are factors must be shorter than others."""
 _WORTH_IMPROVING = 0.5
 """Bits a row by which a kind of errors may be behind and its curve still be improved."""
 _WEIGHINGS, _SAME_BITS = 20, 1e-3

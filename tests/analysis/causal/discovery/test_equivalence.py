@@ -204,3 +204,19 @@ def test_between_numbers_other_lengths_may_be_compared():
     choice = choose("Z", ["x", "y"], found, compared, Knowledge())
     assert choice.kept == {"y"}
     assert choice.equivalences[0].reason == "it describes Z in 20 bits less"
+
+
+def test_what_describes_a_target_clearly_better_takes_the_place_of_what_separates_it():
+    names, known = ["x", "y", "z"], Knowledge(tiers=[["x"], ["y"], ["z"]])
+    start = skeleton(names, [pair_of("x", "y"), pair_of("x", "z")], [Separation("y", "z", ("x",), 0.05, 0.0)])
+    relations, _ = told({frozenset("x"): 90.0, frozenset("y"): 60.0}, unexplained=lambda *_: 0.1)
+    found = refine(start, Asked({}), relations, known)
+    assert found.adjacent["z"] == {"y"}
+    assert found.separations[pair_of("x", "z")].given == ("y",)
+    assert pair_of("y", "z") not in found.separations
+    # Not for a few bits, nor where it says much that the other does not, nor where it may be an effect.
+    few, _ = told({frozenset("x"): 65.0, frozenset("y"): 60.0}, unexplained=lambda *_: 0.1)
+    own, _ = told({frozenset("x"): 90.0, frozenset("y"): 60.0}, unexplained=lambda *_: 0.9)
+    unknown = Knowledge(tiers=[["x"], ["y", "z"]])
+    for how, what in ((few, known), (own, known), (relations, unknown)):
+        assert refine(start, Asked({}), how, what).adjacent["z"] == {"x"}
