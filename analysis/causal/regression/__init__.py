@@ -4,9 +4,18 @@ Lemeire et al., "Causal analysis for performance modeling of computer programs",
 """
 
 from unperturbed.analysis.causal.regression.curves.mechanism import CurveMechanism
-from unperturbed.analysis.causal.regression.fit import fit_mechanism
+from unperturbed.analysis.causal.regression.fit import fit_mechanism, is_counted
 from unperturbed.analysis.causal.regression.mechanism import Cell, Columns, Mechanism
 from unperturbed.analysis.causal.regression.parameters import Parameter
 from unperturbed.analysis.causal.regression.tables.mechanism import TableMechanism
 
-__all__ = ["Cell", "Columns", "CurveMechanism", "Mechanism", "Parameter", "TableMechanism", "fit_mechanism"]
+__all__ = [
+    "Cell",
+    "Columns",
+    "CurveMechanism",
+    "Mechanism",
+    "Parameter",
+    "TableMechanism",
+    "fit_mechanism",
+    "is_counted",
+]
