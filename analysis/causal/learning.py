@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -32,7 +32,9 @@ from unperturbed.analysis.causal.independence.methods import independence_tests
 from unperturbed.analysis.causal.independence.methods.regression import RegressionTest
 from unperturbed.analysis.causal.model.markov import p_value_of_residuals
 from unperturbed.analysis.causal.model.result import CausalModel, Edge, Settings
-from unperturbed.analysis.causal.regression.fit import fit_mechanism
+from unperturbed.analysis.causal.regression.curves.mechanism import CurveMechanism
+from unperturbed.analysis.causal.regression.curves.problem import OPERATION_BITS
+from unperturbed.analysis.causal.regression.fit import fit_mechanism, is_counted
 from unperturbed.analysis.causal.regression.mechanism import Mechanism
 from unperturbed.analysis.causal.table.knowledge import Arrow, Knowledge
 from unperturbed.analysis.causal.table.variables import Data, Kind, prepare
@@ -175,13 +177,14 @@ class _Learning:
         self._near: Mapping[str, frozenset[str]] = {}
         self._again: Mapping[str, Sequence[str]] = {}
         self._fitted: dict[tuple[str, tuple[str, ...]], Mechanism] = {}
+        self._formulas: dict[tuple[str, tuple[str, ...]], Mechanism] = {}
 
     def model(self, *, quantify: bool) -> CausalModel:
         """Learn edges, directions, mechanisms and stability."""
         tests = _Tests.create(self._data, self._settings)
         agreed = agree(
             self._data.names,
-            self._refined(self._data, tests, self._bits),
+            self._refined(self._data, tests, self._bits, self._bits_between),
             tests.selected.screening,
             Descriptions(
                 self._bits,
@@ -203,7 +206,7 @@ class _Learning:
             stabilities = stability_of(
                 self._data, self._adjacencies, subsamples=self._settings.subsamples, seed=self._settings.seed
             )
-        mechanisms = {name: self._mechanism(name, causes[name]) for name in self._data.names} if quantify else {}
+        mechanisms = {name: self._general(name, causes[name]) for name in self._data.names} if quantify else {}
         return CausalModel(
             data=self._data,
             knowledge=self._knowledge,
@@ -223,7 +226,49 @@ class _Learning:
     def _bits(self, target: str, parents: Sequence[str]) -> float:
         return self._mechanism(target, parents).bits
 
-    def _refined(self, data: Data, tests: _Tests, bits: Bits) -> Refined:
+    def _bits_between(self, names: Collection[str]) -> Bits:
+        """Return what to compare equivalent variables by."""
+        return self._compared_bits if all(map(self._data.has_values, names)) else self._bits
+
+    def _compared_bits(self, target: str, parents: Sequence[str]) -> float:
+        """Return a description's length where looking a number up among k takes k − 1 comparisons, an operation each;
+        or that of a formula which looks none up, if it is shorter."""
+        found = self._mechanism(target, parents)
+        counted = self._looked_up(found)
+        if not counted:
+            return found.bits
+        comparisons = sum(len(self._data.categories(name)) - 1 for name in counted)
+        return min(self._formula(target, parents).bits, found.bits + OPERATION_BITS * comparisons)
+
+    def _looked_up(self, found: Mechanism) -> list[str]:
+        """Return the numbers for whose values a curve has values of its own."""
+        names = found.looked_up if isinstance(found, CurveMechanism) else ()
+        return [name for name in names if is_counted(self._data, name)]
+
+    def _formula(self, target: str, parents: Sequence[str]) -> Mechanism:
+        key = target, tuple(parents)
+        if key not in self._formulas:
+            self._formulas[key] = fit_mechanism(self._data, target, parents, lookup=False)
+        return self._formulas[key]
+
+    def _general(self, target: str, parents: Sequence[str]) -> Mechanism:
+        """Return the shortest description; or a formula, longer by less than an operation, which looks no number up and
+        tells what lies between these too."""
+        found = self._mechanism(target, parents)
+        if self._looked_up(found) and self._formula(target, parents).bits < found.bits + OPERATION_BITS:
+            return self._formula(target, parents)
+        return found
+
+    def _is_unused(self, test: RegressionTest, target: str, parents: tuple[str, ...], name: str) -> bool:
+        """Tell whether a dependence that the regression test finds is neither in a formula nor in what one leaves."""
+        rest = tuple(one for one in parents if one != name)
+        if not rest or test.test(name, target, rest).independent or name in self._mechanism(target, parents).used:
+            return False
+        return p_value_of_residuals(test, self._mechanism(target, rest), name) > self._settings.alpha
+
+    def _refined(
+        self, data: Data, tests: _Tests, bits: Bits, between: Callable[[Collection[str]], Bits] | None = None
+    ) -> Refined:
         skeleton = find_adjacencies(
             data.names, tests.selected, self._knowledge, depth=self._settings.depth, screening=tests.selected.screening
         )
@@ -233,6 +278,8 @@ class _Learning:
             separates=lambda name, target, given: screening.test(name, target, given).independent,
             unexplained=tests.regression.unexplained,
             is_determined=lambda name, given: tests.regression.determines(given, name),
+            bits_between=between,
+            is_unused=None if between is None else lambda *asked: self._is_unused(tests.regression, *asked),
         )
         return refine(skeleton, screening, relations, self._knowledge)
 

@@ -94,13 +94,7 @@ def commands_in(package: str, heading: str) -> Iterator[tuple[str, Entry]]:
 
 
 def _offered(own: Mapping[str, Entry]) -> Iterator[tuple[str, Entry]]:
-    """Yield the commands that come by entry points, without importing any.
-
-    Raises
-    ------
-    HostError
-        A command has the name of another.
-    """
+    """Yield the commands that come by entry points, without importing any."""
     from importlib.metadata import entry_points
 
     from unperturbed.common import extensions

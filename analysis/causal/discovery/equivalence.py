@@ -10,7 +10,8 @@ relation with the target", by the description length of section 7.2.
 
 Here sets compete: those that make all other candidates dispensable, each fitted as the target's parents. The shortest
 description wins; lengths that differ by less than half an operation are a tie, which goes to fewer variables, and then
-to the input.
+to the input. A value for each of the few sizes of a sweep is no simple relation: any variable that distinguishes these
+sizes has as short a table, so that the formulas of numbers are compared.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ TIE_BITS = 4.0
 """Half an operation, which is 8 bits: one operation counts (figure 6: Z = a·Y, not a·X², where Y = X²)."""
 WORTH_A_PARENT = 10.0
 """The bits that one more parent must save: an operation and a constant, 8 bits and ½log₂n."""
-_NEARLY_DETERMINED = 0.25
+NEARLY_DETERMINED = 0.25
 """Share of a variable's variance, given others, below which a test has too little left to detect its effect."""
 _MOST_FITS = 40
 _MOST_ENUMERATED = 7
@@ -108,12 +109,20 @@ class Relations:
         The share of a variable's variance that others do not explain: 0 if they determine it.
     is_determined : callable
         Whether others determine a variable.
+    bits_between : callable, optional
+        Returns what to compare some equivalent parents by: between numbers, looking one up in a table takes a
+        comparison for each of its values. By default `bits`.
+    is_unused : callable, optional
+        Whether a target's formula by parents, the second argument, is as good without one of them, the third, although
+        a test found a dependence. By default never.
     """
 
     bits: Bits
     separates: Callable[[str, str, Sequence[str]], bool]
     unexplained: Callable[[str, Sequence[str]], float]
     is_determined: Callable[[str, Sequence[str]], bool]
+    bits_between: Callable[[Collection[str]], Bits] | None = None
+    is_unused: Callable[[str, tuple[str, ...], str], bool] | None = None
 
 
 def choose(
@@ -148,6 +157,8 @@ class _Chooser:
         self._settled = tuple(name for name in candidates if name not in evidence)
         self._twins = self._find_twins(sorted(evidence, key=self._place.__getitem__))
         self._contested = tuple(name for name in candidates if name in self._twins)
+        between = relations.bits_between
+        self._compared_bits = relations.bits if between is None else between(list(evidence))
 
     def choice(self) -> Choice:
         """Return the shortest sufficient set, and the sets that carry the same information."""
@@ -164,6 +175,9 @@ class _Chooser:
 
     def _length(self, chosen: Collection[str]) -> float:
         return self._relations.bits(self._target, self._parents(chosen))
+
+    def _compared_length(self, chosen: Collection[str]) -> float:
+        return self._compared_bits(self._target, self._parents(chosen))
 
     def _parents(self, chosen: Collection[str]) -> tuple[str, ...]:
         return tuple(name for name in self._all if name in self._settled or name in chosen)
@@ -212,8 +226,8 @@ class _Chooser:
         """Return the set of least description length; of ties, the smallest, then the first."""
         if len(options) == 1:
             return options[0]
-        least = min(map(self._length, options))
-        tied = [option for option in options if self._length(option) < least + TIE_BITS]
+        least = min(map(self._compared_length, options))
+        tied = [option for option in options if self._compared_length(option) < least + TIE_BITS]
         return min(tied, key=lambda option: (len(option), sorted(self._place[name] for name in option)))
 
     def _add_nearly_determined(self, best: frozenset[str]) -> frozenset[str]:
@@ -228,7 +242,7 @@ class _Chooser:
                 if name not in kept
                 and not self._relations.is_determined(name, parents)
                 and (
-                    self._relations.unexplained(name, parents) < _NEARLY_DETERMINED
+                    self._relations.unexplained(name, parents) < NEARLY_DETERMINED
                     or not self._relations.separates(name, self._target, parents)
                 )
             ]
@@ -245,6 +259,6 @@ class _Chooser:
             tuple(sorted(one - other, key=self._place.__getitem__)),
             tuple(sorted(other - one, key=self._place.__getitem__)),
             tuple(given),
-            self._length(one),
-            self._length(other),
+            self._compared_length(one),
+            self._compared_length(other),
         )

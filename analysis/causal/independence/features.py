@@ -37,10 +37,12 @@ class Features:
     Attributes
     ----------
     scales : float64, shape (rows, scales)
-        The variable itself and its logarithm where that differs; for a discrete variable indicators of all but one
-        category.
+        The variable itself and its logarithm where that differs, the one with lighter tails first; for a discrete
+        variable indicators of all but one category.
     curve : float64, shape (rows, columns)
-        `scales` and bends at the quartiles: what a dependence is looked for in.
+        `scales` and bends of the first at the quartiles: what a dependence is looked for in.
+    other_curve : float64, shape (rows, columns)
+        The second scale and its bends; no columns where there is one scale.
     rest : float64, shape (rows, columns)
         Further columns for functions of a continuous variable, the most useful first.
     codes : int64, shape (rows,), or None
@@ -55,6 +57,7 @@ class Features:
 
     scales: Floats
     curve: Floats
+    other_curve: Floats
     rest: Floats
     codes: Codes | None
     categories: int
@@ -99,23 +102,35 @@ def _discrete(codes: Codes) -> Features:
     indicators = _standardised(np.array(columns, dtype=np.float64).reshape(len(columns), len(codes)).T)
     shares = counts / len(codes)
     entropy = -float(np.sum(shares * np.log2(shares)))
-    return Features(indicators, indicators, indicators[:, :0], dense.astype(np.int64), len(present), None, entropy)
+    nothing = indicators[:, :0]
+    return Features(indicators, indicators, nothing, nothing, dense.astype(np.int64), len(present), None, entropy)
 
 
 def _continuous(values: Floats) -> Features:
     own = _standard(values)
-    if _excess_kurtosis(own) > _HEAVY_KURTOSIS:
+    tails = _excess_kurtosis(own)
+    if tails > _HEAVY_KURTOSIS:
         own = _standard(normal_scores(values))
     scales = [own]
     if values.min() > 0:
         logarithm = _standard(np.log(values))
-        if _excess_kurtosis(logarithm) <= _HEAVY_KURTOSIS and abs(float(np.mean(logarithm * own))) < _SAME_SCALE:
-            scales.append(logarithm)
-    kept, bends = _standardised(np.array(scales).T), _bends(own, _BENDS)
-    rest = np.hstack(
-        [_standardised(own[:, None] ** 2), bends, _standardised(own[:, None] ** 3), _bends(own, _finer(len(own)))]
+        tails_of_logarithm = _excess_kurtosis(logarithm)
+        if tails_of_logarithm <= _HEAVY_KURTOSIS and abs(float(np.mean(logarithm * own))) < _SAME_SCALE:
+            # Bends and powers follow curves where they have rows.
+            scales = [logarithm, own] if tails_of_logarithm < tails else [own, logarithm]
+    columns = _standardised(np.array(scales).T)
+    first, bends = scales[0], _bends(scales[0], _BENDS)
+    square, cube = (_standardised(first[:, None] ** exponent) for exponent in (2, 3))
+    return Features(
+        scales=columns,
+        curve=np.hstack([columns, bends]),
+        other_curve=np.hstack([columns[:, 1:], *(_bends(one, _BENDS) for one in scales[1:])]),
+        rest=np.hstack([square, bends, cube, _bends(first, _finer(len(own)))]),
+        codes=None,
+        categories=0,
+        ranks=_ranks(values),
+        entropy_bits=np.inf,
     )
-    return Features(kept, np.hstack([kept, bends]), rest, None, 0, _ranks(values), np.inf)
 
 
 def _finer(rows: int) -> list[float]:

@@ -16,6 +16,9 @@ from numpy.typing import NDArray
 from unperturbed.analysis.causal.independence.compiled import compiled_loop
 from unperturbed.analysis.causal.independence.features import Features
 from unperturbed.analysis.causal.table.variables import Codes, Floats
+from unperturbed.common.extras import LazyLibrary
+
+special = LazyLibrary("scipy.special")
 
 _Array = TypeVar("_Array", Floats, Codes)
 
@@ -24,6 +27,12 @@ _OWN_CURVE_ROWS = 10
 """A cell with fewer rows has a mean of its own, and shares its curve with other such cells."""
 _LARGEST_BLOCK = 36
 """Columns of one curve at most: all of a single variable, a dozen of each of three."""
+_FEWEST_COLUMNS = 3
+"""Columns of one curve at least, if there are ROWS_A_PARAMETER rows for each: two scales and a bend."""
+_UNEVEN = 1e-3
+"""Residuals are taken to be larger for some values of the conditioning set than for others below this p-value."""
+_LEAST_SIZE = 0.2
+"""Least expected size of a residual, as a share of the mean size."""
 
 
 class ConditioningSet:
@@ -70,7 +79,8 @@ class ConditioningSet:
             means = np.ones(len(counts), np.int64)
             if shared:
                 means[-1] = few.sum()
-            self._fit_curves(curves, np.clip(counts // rows_a_parameter - means, 0, _LARGEST_BLOCK))
+            least = np.clip(counts // ROWS_A_PARAMETER - means, 0, _FEWEST_COLUMNS)
+            self._fit_curves(curves, np.clip(counts // rows_a_parameter - means, least, _LARGEST_BLOCK))
 
     def _fit_curves(self, curves: Sequence[Floats], most: NDArray[np.int64]) -> None:
         self._basis = np.array([self._sorted(column) for column in curves[: max(1, most.max())]])
@@ -92,6 +102,62 @@ class ConditioningSet:
         if self._curved:
             compiled_loop("project_out")(self._basis, self._starts, self._kept, ordered)
         return self._unsorted(ordered.T)
+
+    def even_residuals(self, own: Features) -> tuple[Floats, int]:
+        """Return residuals of a variable's curve that are of much the same size whatever is held fixed.
+
+        Errors in proportion to a value are even on the scale of its logarithm, so that of two scales the one with the
+        more even residuals is taken. What is uneven still is regressed anew, weighted by the inverse of the size that
+        is expected. Dividing residuals by it would not do: what a regression misses where errors are small would become
+        large, and pass for a dependence.
+
+        Result `residuals`: float64, shape (rows, columns). Scales first.
+        Result `scales`: How many columns are scales.
+        """
+        scales, ways = own.scales.shape[1], [own.curve]
+        if own.codes is None:
+            scales, ways = 1, [np.delete(own.curve, range(1, scales), axis=1)]
+            if own.other_curve.shape[1]:
+                ways.append(own.other_curve)
+        tried = []
+        for columns in ways:
+            left = self.residuals(columns)
+            tried.append((*self._expected_sizes(left[:, :scales]), columns, left))
+        uneven, expected, columns, left = min(tried, key=lambda one: one[0])
+        freedom = self.parameters - 1, len(left) - self.parameters
+        if uneven > 0 and special.fdtrc(*freedom, uneven) < _UNEVEN:
+            left = self._weighted_residuals(columns, 1 / np.maximum(expected, _LEAST_SIZE))
+        return left, scales
+
+    def _expected_sizes(self, left: Floats) -> tuple[float, Floats]:
+        """Return the F statistic of the sizes of residuals regressed on the conditioning set, and the sizes that it
+        expects, 1 on average."""
+        fitted, spare = self.parameters - 1, len(left) - self.parameters
+        level = np.abs(left).mean(axis=0)
+        if fitted < 1 or spare < 1 or not level.size or not level.all():
+            return 0.0, np.ones(len(left))
+        size = (np.abs(left) / level).mean(axis=1)
+        rest = self.residuals(size[:, None] - 1)[:, 0]
+        total, unexplained = float(np.sum((size - 1) ** 2)), float(rest @ rest)
+        ratio = (total - unexplained) / unexplained * spare / fitted if unexplained > 0 else 0.0
+        return ratio, size - rest
+
+    def _weighted_residuals(self, columns: Floats, weights: Floats) -> Floats:
+        """Return the weighted residuals of weighted least squares: columns of shape (rows, q), weights (rows,)."""
+        weight = self._sorted(weights)
+        sizes = self._sizes.astype(np.int64)
+        lengths = np.add.reduceat(weight**2, self._cell_starts[:-1])
+
+        def without_means(ordered: Floats) -> Floats:
+            means = np.add.reduceat(ordered * weight, self._cell_starts[:-1], axis=1) / lengths
+            return np.ascontiguousarray(ordered - np.repeat(means, sizes, axis=1) * weight)
+
+        left = without_means(self._sorted(columns).T * weight)
+        if self._curved:
+            basis = without_means(self._basis[: max(1, self._kept.max())] * weight)
+            kept = compiled_loop("orthonormalise")(basis, self._starts, self._kept)
+            compiled_loop("project_out")(basis, self._starts, kept, left)
+        return self._unsorted(left.T)
 
     def residual_variances(self) -> Floats:
         """Return each row's residual variance as a share of its own: float64, shape (rows,), 1 less its leverage."""

@@ -21,6 +21,11 @@ _FEWEST_VALUES = 3
 """Of a discrete parent that is tried as a number too; with two, a line says what a value for each says."""
 
 
+def is_counted(data: Data, name: str) -> bool:
+    """Tell whether a discrete variable is tried as a number too."""
+    return data.has_values(name) and len(np.unique(data.codes(name))) >= _FEWEST_VALUES
+
+
 def fit_mechanism(
     data: Data,
     target: str,
@@ -30,6 +35,7 @@ def fit_mechanism(
     coding: Coding = "corrected",
     errors: Errors | None = None,
     sharing: bool = True,
+    lookup: bool = True,
 ) -> Mechanism:
     """Fit the regression of a variable on its parents that has the least description length.
 
@@ -51,6 +57,9 @@ def fit_mechanism(
     sharing : bool
         Whether some combinations of discrete parents may share a value that others have not. False: it is one for all,
         or each has its own, as they need it whose values are data in turn.
+    lookup : bool
+        Whether a discrete parent of three and more numbers may have a value of the target for each. False: it is a
+        number only.
 
     Returns
     -------
@@ -80,15 +89,14 @@ def fit_mechanism(
         )
     if data.rows < 3:
         raise DataError(f"{data.rows} rows are too few to fit {target} to; three are the least")
-    numeric = {name for name in (target, *parents) if data.has_values(name)}  # raises for unknown names
+    for name in (target, *parents):
+        data.has_values(name)  # raises for unknown names
     discrete = [name for name in parents if data.kinds[name] == "discrete"]
+    if not lookup:
+        discrete = [name for name in discrete if not is_counted(data, name)]
     codes = {name: np.array(data.codes(name)) for name in discrete}
     categories = {name: data.categories(name) for name in discrete}
-    numbers = {
-        name: np.array(data.values(name))
-        for name in parents
-        if name not in codes or (name in numeric and len(np.unique(codes[name])) >= _FEWEST_VALUES)
-    }
+    numbers = {name: np.array(data.values(name)) for name in parents if name not in codes or is_counted(data, name)}
     cells = Cells.of(codes, categories, data.rows, sharing=sharing)
     if data.kinds[target] == "continuous":
         observed = np.array(data.values(target))

@@ -20,8 +20,6 @@ _LOOPS: dict[str, tuple[str, str, bool]] = {
     ),
     "information_of_permutation": ("density", f"{_SQUARE}, {_SQUARE}, {_SQUARE}, {_CODES}", True),
     "centre": ("residuals", f"{_CHANGED}, {_CODES}", True),
-    "deviations": ("residuals", _MATRIX, True),
-    "equalised": ("residuals", f"{_MATRIX}, const float64[::1], {_MATRIX}, const boolean[::1], float64", True),
     "orthonormalise": ("residuals", f"{_CHANGED}, {_CODES}, {_CODES}", True),
     "project_out": ("residuals", f"{_MATRIX}, {_CODES}, {_CODES}, {_CHANGED}", True),
 }

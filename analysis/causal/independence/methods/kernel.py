@@ -97,8 +97,7 @@ class KernelTest(IndependenceTest):
             return feature.codes[:, None]
         # Rows that the regression follows closely have small residuals in both variables, which is not a dependence.
         return normal_scores(
-            fixed.residuals(feature.scales[:, :1])[:, 0]
-            / np.sqrt(np.maximum(fixed.residual_variances(), _LEAST_FREEDOM))
+            fixed.even_residuals(feature)[0][:, 0] / np.sqrt(np.maximum(fixed.residual_variances(), _LEAST_FREEDOM))
         )
 
     def _kernel(self, name: str, values: NDArray[Any], width: float) -> Kernel:

@@ -132,10 +132,6 @@ def _least(squares: Floats) -> Floats:
 
 DETERMINED = 1e-6
 """A variable is determined by others when less than this share of its variance is left."""
-_HETEROSCEDASTIC = 1e-3
-"""Heteroscedasticity is assumed below this p-value."""
-_LEAST_SIZE = 0.2
-"""Least expected size of a residual, as a share of the mean size."""
 _CERTAIN = 1e-4
 """A dependence counts as certain below this fraction of alpha."""
 _KEPT_BYTES = 400e6
@@ -285,11 +281,11 @@ class RegressionTest(IndependenceTest):
         if known is not None:
             return known
         fixed, own = self._fixed(held), self._features[name]
-        curve = fixed.residuals(own.curve)
-        unexplained = self._unexplained_share(own, curve[:, : own.scales.shape[1]], held, fixed)
+        curve, scales = fixed.residuals(own.curve), own.scales.shape[1]
+        unexplained = self._unexplained_share(own, curve[:, :scales], held, fixed)
         if held:
-            curve = _equalised(curve, fixed)
-        scales = np.ascontiguousarray(curve[:, : own.scales.shape[1]])
+            curve, scales = fixed.even_residuals(own)
+        scales = np.ascontiguousarray(curve[:, :scales])
         left = _Residuals(scales, _orthonormal(scales), _orthonormal(curve), unexplained, own.entropy_bits)
         self._residuals.keep((name, held), left)
         return left
@@ -360,27 +356,6 @@ class _Recent(Generic[_Key, _Value]):
         self._bytes += value.bytes
         while self._bytes > self._most and len(self._known) > 1:
             self._bytes -= self._known.popitem(last=False)[1].bytes
-
-
-def _equalised(columns: Floats, fixed: ConditioningSet) -> Floats:
-    """Return residuals divided by their expected size, if that depends on the conditioning set.
-
-    A function of the conditioning set neither makes nor hides a dependence, and rows with large residuals in both
-    variables no longer dominate.
-    """
-    fitted, spare = fixed.parameters - 1, len(columns) - fixed.parameters
-    if fitted < 1 or spare < 1:
-        return columns
-    columns = np.ascontiguousarray(columns)
-    level, deviation = compiled_loop("deviations")(columns)
-    left = fixed.residuals(deviation)
-    total, rest = np.einsum("ij,ij->j", deviation, deviation), np.einsum("ij,ij->j", left, left)
-    ratio = np.divide(total - rest, rest, out=np.zeros(len(total)), where=rest > 0) * spare / fitted
-    uneven = special.fdtrc(fitted, spare, ratio) < _HETEROSCEDASTIC
-    if not uneven.any():
-        return columns
-    equalised: Floats = compiled_loop("equalised")(columns, level, deviation - left, uneven, _LEAST_SIZE)
-    return equalised
 
 
 def _association(one: Floats, other: Floats, spare: int) -> _Association:

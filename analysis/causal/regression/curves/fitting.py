@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from unperturbed.analysis.causal.regression.curves.forms import Ids, Term, steps_of
+from unperturbed.analysis.causal.regression.curves.forms import Function, Ids, Term, steps_of
 from unperturbed.analysis.causal.regression.curves.least_squares import (
     coefficients_of,
     gradient_of,
@@ -42,6 +42,8 @@ class Curve:
         Of the parameters that are kept.
     kept : bool, shape (coefficients + exponents,)
         Which are linearly independent; others are 0.
+    factor : Function or None
+        Where errors are factors: what the curve is a multiple of.
     """
 
     terms: tuple[Term, ...]
@@ -51,10 +53,11 @@ class Curve:
     degrees_of_freedom: int
     covariance: Floats
     kept: NDArray[np.bool_]
+    factor: Function | None
 
     def level(self, numbers: Mapping[str, Floats], ids: Ids, rows: int) -> Floats:
         """Return the curve in each row; its logarithm where errors are a factor."""
-        total = np.zeros(rows)
+        total = np.zeros(rows) if self.factor is None else np.log(self.factor.values(numbers, ids, rows))
         for term, coefficients in zip(self.terms, self.coefficients, strict=True):
             total += coefficients[ids(term.scope)] * term.function.values(numbers, ids, rows)
         return total
@@ -80,4 +83,5 @@ def curve_of(state: State) -> Curve:
     spread = math.sqrt(state.rss / free)
     triangle = np.linalg.qr((gradient[kept] / scale[kept][:, None]).T, mode="r")
     inverse = np.linalg.inv(triangle) / scale[kept][:, None]
-    return Curve(state.terms, coefficients, problem.errors, spread, free, inverse @ inverse.T * spread**2, kept)
+    covariance = inverse @ inverse.T * spread**2
+    return Curve(state.terms, coefficients, problem.errors, spread, free, covariance, kept, problem.factor)

@@ -54,7 +54,7 @@ def formula_of(target: str, curve: Curve, cells: Cells, where: Mapping[str, Cate
         function = _select_threshold(term.function, value_of)
         parts[function] = parts.get(function, 0.0) + float(coefficients[value_of(term.scope)])
     if curve.errors == "factor":
-        return f"{target} = {_product(parts)}" + ("" if exact else f"  {_factor(curve.spread)}")
+        return f"{target} = {_product(parts, curve.factor)}" + ("" if exact else f"  {_factor(curve.spread)}")
     error = _percent(curve.spread) if curve.errors == "proportional" else f"{curve.spread:.2g}"
     return f"{target} = {_sum(parts)}" + ("" if exact else f"  ± {error}")
 
@@ -100,7 +100,7 @@ def _scaled(function: Function, coefficient: float) -> str:
     return "/".join([shown, *below])
 
 
-def _product(parts: Mapping[Function, float]) -> str:
+def _product(parts: Mapping[Function, float], multiple_of: Function | None) -> str:
     texts, first = [], 1.0
     for function, coefficient in parts.items():
         match function.factors:
@@ -112,7 +112,7 @@ def _product(parts: Mapping[Function, float]) -> str:
                 texts.append(f"{number(math.exp(coefficient))}^{step.text()}")
             case _:
                 texts.append(f"e^({number(coefficient)}·{function.text()})")
-    return "·".join([number(first), *texts])
+    return "·".join([number(first) if multiple_of is None else _scaled(multiple_of, first), *texts])
 
 
 def _degree(function: Function) -> float:
@@ -127,6 +127,8 @@ _EXPLAINED = 0.1
 _LARGER_ABOVE = 1.5
 """Ratio of mean squared residuals above and below the median of a curve: with even errors, 1 ± 0.14 at 400 rows; with
 proportional errors of a curve over a factor of 4, more than 4."""
+_WORTH_FACTORS = 2.0
+"""Bits by which errors that are factors must be shorter than others."""
 _WORTH_IMPROVING = 0.5
 """Bits a row by which a kind of errors may be behind and its curve still be improved."""
 _WEIGHINGS, _SAME_BITS = 20, 1e-3
@@ -177,8 +179,14 @@ class CurveMechanism(Mechanism):
         """Parents that make a difference."""
         names = {name for term in self.curve.terms for name in term.function.names}
         names |= {name for term in self.curve.terms for name in term.scope.names}
+        names |= self.curve.factor.names if self.curve.factor else set()
         names |= {name for term in self.curve.terms for scope in term.function.scopes for name in scope.names}
         return tuple(name for name in self.parents if name in names)
+
+    @property
+    def looked_up(self) -> tuple[str, ...]:
+        """Discrete parents that some number of the curve depends on."""
+        return scope_of_formula(self.curve, self._state.problem.cells).names
 
     @cached_property
     def formula(self) -> str:
@@ -369,14 +377,19 @@ def _best_state(kinds: Sequence[Errors], search_of: _SearchOf) -> State:
         state = found[kind][1]
         if state.exact or (kind == "even" and not _errors_may_grow(state)):
             break
+    multiple: State | None = None
     initial = sorted(found.values(), key=lambda one: one[1].bits)
     ended: list[State] = []
     for search, state in initial:
-        best = min((one.bits for one in ended), default=math.inf)
-        if state.bits < best + _WORTH_IMPROVING * state.problem.rows and not any(one.exact for one in ended):
+        least = min((one.bits for one in ended), default=math.inf)
+        if state.bits < least + _WORTH_IMPROVING * state.problem.rows and not any(one.exact for one in ended):
             ended.append(_reweight(refine_exponents(search.improve(state), closest=True)))
+            if state.problem.errors == "factor":
+                multiple = search.multiple()
     sensible = [one for one in ended if _is_valid(one)]
-    return min(sensible or ended, key=lambda one: one.bits)
+    best = min(sensible or ended, key=lambda one: one.bits)
+    # Small errors in proportion are as well factors.
+    return best if multiple is None or multiple.bits > best.bits - _WORTH_FACTORS else multiple
 
 
 def _start(kind: Errors, level: Floats | None, search_of: _SearchOf) -> tuple[Search, State]:

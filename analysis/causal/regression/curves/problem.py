@@ -92,6 +92,8 @@ class Problem:
         Of L(D | H): what changes with the kind of errors, so that they compare.
     least_bits : float
         Lower bound of L(D | H).
+    factor : Function, optional
+        Where errors are factors: what the curve is a multiple of, and the target was divided by.
     """
 
     target: Floats
@@ -105,6 +107,7 @@ class Problem:
     coding: Coding
     constant_bits: float
     least_bits: float
+    factor: Function | None = None
     _ids: dict[Scope, Codes] = field(default_factory=dict)
     _values: dict[Function, Floats] = field(default_factory=dict)
     _function_bits: dict[Function, float] = field(default_factory=dict)
@@ -182,11 +185,18 @@ class Problem:
         grouping = sum(len(scope.groups) * math.log2(max(scope.groups) + 1) for scope in scopes if scope.groups)
         joining = max(len(terms) - 1, 0) + (self.errors == "proportional")
         own = sum(self.function_bits(one) for one in functions)
+        if self.factor is not None:
+            # As of proportional errors: its coefficient, and the error that it is multiplied by.
+            own += OPERATION_BITS * (self.factor.operations + 2) + self.factor.integer_bits
         return own + coefficients * self.parameter_bits + OPERATION_BITS * joining + grouping
 
     def state(self, terms: Sequence[Term]) -> State:
         """Fit terms."""
         return State.of(self, tuple(terms))
+
+    def divided_by(self, factor: Function) -> Problem:
+        """Return the same of a curve that is a multiple of a positive function, where errors are factors."""
+        return replace(self, target=self.target - np.log(self.values(factor)), factor=factor, _values={})
 
     def weighted_by(self, level: Floats) -> Problem:
         """Return the same with errors in proportion to a curve: float64, shape (rows,), in this problem's order."""

@@ -22,6 +22,7 @@ from unperturbed.analysis.causal.regression.curves.candidates import (
     Candidates,
     Options,
     TermProducts,
+    functions_of,
     highest_degree,
     spans,
 )
@@ -156,6 +157,23 @@ class Search:
         sizes = zip(self._candidates.scopes, self._candidates.constant_sizes.tolist(), strict=True)
         states = [self._problem.state([Term(CONSTANT, scope)]) for scope, size in sizes if size]
         return min(states, key=lambda state: state.bits)
+
+    def multiple(self) -> State | None:
+        """Return the best multiple of a function without fitted numbers, of errors that are factors; None where none is
+        positive.
+
+        A curve of logarithms has an exponent of each parent, so that z = a·y would be as long as z = a·x^b.
+        """
+        problem = self._problem
+        functions = [one for one in functions_of(problem.numbers) if one.factors and not one.has_exponent]
+        with np.errstate(over="ignore"):
+            usable = [one for one in functions if (values := problem.values(one)).min() > 0 and values.max() < math.inf]
+        found = []
+        for scope, size in zip(self._candidates.scopes, self._candidates.constant_sizes.tolist(), strict=True):
+            if size:
+                term = Term(CONSTANT, scope)
+                found += [problem.divided_by(one).state([term]) for one in usable]
+        return min(found, key=lambda state: state.bits, default=None)
 
     def initial(self) -> State:
         """Return the curve built by adding terms one by one."""

@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -183,3 +184,39 @@ def test_effects_that_say_the_same_do_not_both_go():
     assert found.adjacent["e"] == {"l"}
     assert found.equivalences[0].reason == "both are effects of e, and it comes first"
     assert not asked
+
+
+def test_a_cause_that_the_formula_does_not_use_is_left_out():
+    names, known = ["a", "b", "c"], Knowledge(tiers=[["a"], ["b"], ["c"]])
+    start = skeleton(names, [pair_of("a", "b"), pair_of("a", "c"), pair_of("b", "c")])
+    relations = replace(told({})[0], is_unused=lambda target, parents, name: (target, name) == ("c", "a"))
+    assert refine(start, Asked({}), relations, known).adjacent["c"] == {"b"}
+    # Not where one of them may be an effect, nor where it is required.
+    for other in (Knowledge(tiers=[["a"], ["b", "c"]]), Knowledge(tiers=known.tiers, required=[("a", "c")])):
+        assert refine(start, Asked({}), relations, other).adjacent["c"] == {"a", "b"}
+
+
+def test_between_numbers_other_lengths_may_be_compared():
+    found = rivals("Z", x=["y"], y=["x"])
+    relations, _ = told({frozenset("x"): 50.0, frozenset("y"): 60.0, frozenset(): 500.0}, found)
+    compared = replace(relations, bits_between=lambda names: lambda _, parents: 100.0 - 20 * ("y" in parents))
+    assert choose("Z", ["x", "y"], found, relations, Knowledge()).kept == {"x"}
+    choice = choose("Z", ["x", "y"], found, compared, Knowledge())
+    assert choice.kept == {"y"}
+    assert choice.equivalences[0].reason == "it describes Z in 20 bits less"
+
+
+def test_what_describes_a_target_clearly_better_takes_the_place_of_what_separates_it():
+    names, known = ["x", "y", "z"], Knowledge(tiers=[["x"], ["y"], ["z"]])
+    start = skeleton(names, [pair_of("x", "y"), pair_of("x", "z")], [Separation("y", "z", ("x",), 0.05, 0.0)])
+    relations, _ = told({frozenset("x"): 90.0, frozenset("y"): 60.0}, unexplained=lambda *_: 0.1)
+    found = refine(start, Asked({}), relations, known)
+    assert found.adjacent["z"] == {"y"}
+    assert found.separations[pair_of("x", "z")].given == ("y",)
+    assert pair_of("y", "z") not in found.separations
+    # Not for a few bits, nor where it says much that the other does not, nor where it may be an effect.
+    few, _ = told({frozenset("x"): 65.0, frozenset("y"): 60.0}, unexplained=lambda *_: 0.1)
+    own, _ = told({frozenset("x"): 90.0, frozenset("y"): 60.0}, unexplained=lambda *_: 0.9)
+    unknown = Knowledge(tiers=[["x"], ["y", "z"]])
+    for how, what in ((few, known), (own, known), (relations, unknown)):
+        assert refine(start, Asked({}), how, what).adjacent["z"] == {"x"}

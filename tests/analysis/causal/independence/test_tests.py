@@ -102,6 +102,32 @@ class TestResiduals:
         whole = np.eye(150)
         assert np.allclose(np.diag(fixed.residuals(whole)), fixed.residual_variances(), atol=1e-8)
 
+    @pytest.mark.parametrize("seed", range(3))
+    def test_uneven_residuals_are_those_of_weighted_least_squares(self, seed):
+        random = np.random.default_rng(seed)
+        rows = 120
+        s, kind = random.uniform(-2, 2, rows), random.integers(0, 2, rows)
+        uneven = features_of(data(s=s, d=[f"c{one}" for one in kind], x=np.exp(2 * s) * random.standard_normal(rows)))
+        for held in (("s",), ("d", "s")):
+            fixed = ConditioningSet(uneven, held, rows)
+            left, scales = fixed.even_residuals(uneven["x"])
+            assert scales == 1
+            plain = np.abs(fixed.residuals(uneven["x"].curve)[:, 0])
+            size = plain / plain.mean()
+            expected = np.maximum(size - fixed.residuals(size[:, None] - 1)[:, 0], 0.2)
+            # The space that the residuals are orthogonal to: what is held fixed leaves nothing of it.
+            basis = np.linalg.svd(np.eye(rows) - fixed.residuals(np.eye(rows)))[0][:, : fixed.parameters]
+            weighted = residuals(uneven["x"].curve / expected[:, None], basis / expected[:, None])
+            assert np.allclose(left, weighted, atol=1e-6)
+
+    def test_errors_in_proportion_are_even_on_the_scale_of_logarithms(self):
+        random = np.random.default_rng(5)
+        s = random.uniform(1, 100, 300)
+        made = features_of(data(s=s, z=s**2 * np.exp(0.1 * random.standard_normal(300))))
+        left, _ = ConditioningSet(made, ("s",), 300).even_residuals(made["z"])
+        low, high = np.std(left[s < 30, 0]), np.std(left[s > 70, 0])
+        assert 0.7 < low / high < 1.4
+
     @settings(deadline=None, max_examples=20)
     @given(seeds, st.integers(1, 6), st.integers(1, 4))
     def test_the_loops_leave_what_is_orthogonal(self, seed, size, others):
@@ -147,6 +173,24 @@ def chain(seed, rows, effect=0.0):
     return data(s=s, d=[f"c{one}" for one in d], x=x, z=z, c=[f"k{one}" for one in random.integers(0, 4, rows)])
 
 
+PROPORTIONAL = {
+    "1/x": (lambda x: 1 / x, 400, 0.02, 0.05),
+    "x²": (lambda x: x**2, 300, 0.1, 0.05),
+    "x³, few rows": (lambda x: x**3, 50, 0.1, 0.1),
+    "x (x − 1)": (lambda x: x * (x - 1), 200, 0.02, 0.05),
+}
+
+
+def proportional(form, seed, effect=0.0):
+    """x → y → z, each with noise in proportion, and x → z if there is an effect."""
+    make, rows, noise_y, noise_z = PROPORTIONAL[form]
+    random = np.random.default_rng([8, seed])
+    x = np.exp(random.uniform(0.5, 7, rows)) if "−" in form else random.uniform(1, 100, rows)
+    y = make(x) * np.exp(noise_y * random.standard_normal(rows))
+    z = 2.5 * y * x**effect * np.exp(noise_z * random.standard_normal(rows))
+    return data(x=x, y=y, z=z)
+
+
 class TestRegression:
     def test_p_values_are_right_where_there_is_nothing(self):
         found = np.array(
@@ -183,6 +227,20 @@ class TestRegression:
             x, z = np.exp(s) * random.standard_normal((2, 300))
             p_values.append(RegressionTest(data(s=s, x=x, z=z)).test("x", "z", ["s"]).p_value)
         assert np.sum(np.array(p_values) < 0.01) <= 3
+
+    @pytest.mark.parametrize("form", PROPORTIONAL)
+    def test_noise_in_proportion_on_every_variable_is_no_dependence(self, form):
+        """x → y = f(x) → z = a·y: what a regression on y misses of x where y is small is no dependence of z on x."""
+        p_values = np.array(
+            [RegressionTest(proportional(form, seed)).test("x", "z", ["y"]).p_value for seed in range(40)]
+        )
+        assert np.sum(p_values < 0.05) <= 6
+        assert np.sum(p_values < 0.01) <= 2
+
+    @pytest.mark.parametrize("form", ["1/x", "x²"])
+    def test_an_effect_beside_noise_in_proportion_is_seen(self, form):
+        found = [RegressionTest(proportional(form, seed, effect=1.0)).test("x", "z", ["y"]) for seed in range(10)]
+        assert sum(one.independent for one in found) <= 1
 
     @pytest.mark.parametrize("effect", [0.4, -0.4])
     def test_an_effect_is_seen_through_curves_and_cells(self, effect):
@@ -288,6 +346,12 @@ class TestKernel:
 
     def test_p_values_are_right_where_there_is_nothing(self):
         found = np.array([KernelTest(chain(seed, 150)).test("x", "z", ["s", "d"]).p_value for seed in range(40)])
+        assert np.sum(found <= 0.05) <= 6
+        assert np.sum(found <= 0.01) <= 3
+
+    def test_few_rows_with_noise_in_proportion_make_no_dependence(self):
+        table = [proportional("x³, few rows", seed) for seed in range(40)]
+        found = np.array([KernelTest(one).test("x", "z", ["y"]).p_value for one in table])
         assert np.sum(found <= 0.05) <= 6
         assert np.sum(found <= 0.01) <= 3
 

@@ -90,6 +90,36 @@ def test_products_and_powers_with_errors_in_proportion_are_told_as_such(seed):
     assert parameter(power, "factor").value == pytest.approx(0.2, rel=0.15)
 
 
+def test_a_multiple_with_errors_that_are_factors_has_no_exponent():
+    rng = np.random.default_rng(4)
+    x = np.exp(rng.uniform(0, 7, 1000))
+    data = table(x=x, y=np.sqrt(x), z=2.5 * np.sqrt(x) * np.exp(0.2 * rng.standard_normal(1000)))
+    found = fit_mechanism(data, "z", ["y"])
+    assert (found.errors, terms(found), found.used) == ("factor", [("1", ())], ("y",))
+    assert found.formula.startswith("z = 2.5")
+    assert "·y " in found.formula
+    assert parameter(found, "factor").value == pytest.approx(2.5, rel=0.03)
+    mean, deviation = found.predict({"y": [10.0, 20.0]})
+    assert mean == pytest.approx(np.array([25.0, 50.0]) * np.exp(0.02), rel=0.03)
+    assert deviation == pytest.approx(0.2 * mean, rel=0.1)
+    assert np.median(found.draw({"y": np.full(4000, 10.0)}, rng)) == pytest.approx(25, rel=0.03)
+    # The root is an operation more, or an exponent.
+    assert found.bits + 7 < fit_mechanism(data, "z", ["x"]).bits
+
+
+def test_numbers_of_few_values_are_looked_up_or_not():
+    rng = np.random.default_rng(5)
+    n = rng.choice([10, 20, 40, 80, 160], 100)
+    data = table(
+        n=n, y=np.choose(np.searchsorted([10, 20, 40, 80, 160], n), [3.0, 9, 1, 7, 2]) + 0.1 * rng.normal(size=100)
+    )
+    assert data.kinds["n"] == "discrete"
+    assert fit_mechanism(data, "y", ["n"]).looked_up == ("n",)
+    without = fit_mechanism(data, "y", ["n"], lookup=False)
+    assert without.looked_up == ()
+    assert np.isfinite(without.predict({"n": [30.0]})[0]).all()
+
+
 @pytest.mark.parametrize("spread", [0.1, 0.2, 0.4])
 def test_curves_with_large_errors_in_proportion_are_not_too_low(spread):
     found = []
