@@ -104,7 +104,8 @@ def _without_effect(models: Models, parameters: Sequence[str], paper: str) -> Cl
     changes = {(over, of): _whole(models, of, over) for over, of in found}
     told = [f"{over} → {of}: {one}" for (over, of), one in changes.items()]
     slight = all(abs(one.ratio - 1) < _SLIGHT for one in changes.values())
-    ends = {f"{frame[over].min()} to {frame[over].max()}" for over in parameters}
+    values = [sorted(frame[over].unique()) for over in parameters]
+    ends = {f"{varied[0]} to {varied[-1]}" for varied in values}
     change = f"with the change from {ends.pop()}" if len(ends) == 1 else "with the change from the least to the largest"
     said = f"edges, {change}: {'; '.join(told)}{'; all slight' if slight else ''}"
     return Claim(paper, _sentence(said), None if slight else False)
