@@ -51,8 +51,8 @@ def test_ordinals_that_the_other_trace_lacks_are_left_out():
         ([1], r"milestones_x has shape \(1,\)"),
         ([2, 1], r"milestones_x\[1\] is 1, less than"),
         ([-1, 1], r"milestones_x\[0\] is -1"),
-        ([0.5, 1], "no whole number"),
-        ([0, np.nan], "no whole number"),
+        ([0.5, 1], "not a whole number"),
+        ([0, np.nan], "not a whole number"),
     ],
 )
 def test_wrong_counts_are_refused(x, message):

@@ -87,7 +87,7 @@ def test_what_the_host_decides_is_written_out(sapphire: Path, smt: str, *, divid
     [
         ("gflops", "it needs duration_time, perf's clock: this tool's intervals have their own length"),
         ("bandwidth", "it needs UNC_M_CAS_COUNT.RD: this host has no PMU 'uncore_imc'"),
-        ("strange", "it asks for #EBS_Mode, which this tool does not know"),
+        ("strange", "unknown literal #EBS_Mode; supported: #num_cpus"),
         ("per_unit", "it asks source_count(), which this tool does not know"),
         ("circle", "it refers to itself: circle → circle"),
         ("bits", "| between events is not known here"),

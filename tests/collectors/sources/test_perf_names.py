@@ -410,5 +410,5 @@ def test_a_term_names_an_event_and_does_not_change_it(tmp_path: Path) -> None:
     named = parse("cpu/event=0x1ab,umask=3,name=ls_stlf/k", root)
     assert named.code == parse("cpu/event=0x1ab,umask=3/k", root).code
     assert named.meaning.startswith("ls_stlf of the PMU cpu (event=0x1ab,umask=3")
-    with pytest.raises(SpecError, match="is no term"):
+    with pytest.raises(SpecError, match="is not a term"):
         parse("cpu/event=1,name=/", root)

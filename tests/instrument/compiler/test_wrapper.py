@@ -539,7 +539,7 @@ def test_own_errors(tmp_path, shop):
     )
     broken = tmp_path / "broken.json"
     broken.write_text("[1")
-    assert "no settings file" in call("--settings", str(broken), "--", "gcc")
+    assert "not a settings file" in call("--settings", str(broken), "--", "gcc")
     broken.write_text(json.dumps({**json.loads(settings.read_text()), "runtime": [str(tmp_path / "gone.c")]}))
     (shop.folder / "main.o").touch()
     assert "gone.c cannot be read (No such file" in call(

@@ -331,7 +331,7 @@ def test_a_pattern_of_the_user() -> None:
     assert [(bad.number, bad.text) for bad in trace.reading.first_bad_lines] == [(4, "noise")]
     with pytest.raises(DataError, match="name \\(\\?P<time>"):
         read(log, pattern="(?P<time>.)")
-    with pytest.raises(DataError, match="no regular expression"):
+    with pytest.raises(DataError, match="not a regular expression"):
         read(log, pattern="(")
     with pytest.raises(DataError, match="stream:2: time goes backwards by 4 ticks"):
         read(b"5 a\n1 b\n", pattern=r"(?P<time>\d+) (?P<name>\w)")
