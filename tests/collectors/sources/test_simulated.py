@@ -63,9 +63,9 @@ def _measure(folder: Path, program: Path, machine: Machine, interval_ns: int = 2
 def test_intervals_add_up_and_the_handler_is_left_out(tmp_path: Path, program: Path, measured: Measured) -> None:
     records, events = measured
     assert len(records.rows) > 5
-    fine_records, fine = _measure(tmp_path, program, Machine(), interval_ns=8_000_000)
+    fine_records, fine = _measure(tmp_path, program, Machine(), interval_ns=4_000_000)
     assert len(fine_records.rows) > len(records.rows)
-    # Twice as many samples, the same program: what the handler executes is not counted.
+    # Up to five times as many samples, the same program: what the handler executes is not counted.
     total, finer = int(events["Ir"].sum()), int(fine["Ir"].sum())
     assert abs(finer - total) <= 40 * len(fine_records.rows)
     assert int(records.rows["software"][-1][1]) == 4 * 300_000
