@@ -61,10 +61,10 @@ def offered(group: str, kind: type[T]) -> Iterator[T]:
         yield load(point, kind)
 
 
-def loaders(group: str) -> dict[str, Callable[[], object]]:
-    """Return, by name, what loads each entry point of a group; nothing is imported yet."""
+def loaders(group: str, kind: type[T]) -> dict[str, Callable[[], T]]:
+    """Return, by name, a function for each entry point of a group that imports it."""
     points = sorted(_entry_points(tuple(sys.path)).select(group=group), key=lambda point: point.name)
-    return {point.name: partial(load, point, object) for point in points}
+    return {point.name: partial(load, point, kind) for point in points}
 
 
 @cache

@@ -29,7 +29,7 @@ def lazy_names(package: str, former: Mapping[str, str] = _NONE) -> tuple[Callabl
     def get(name: str) -> Any:
         module = sys.modules[package]
         if name in gone:
-            text = f"{package}.{name} is not public any more and will be gone in the next minor version"
+            text = f"{package}.{name} is deprecated: it is not public any more"
             warnings.warn(text, DeprecationWarning, stacklevel=2)
             return getattr(importlib.import_module(gone[name]), name)
         if name not in module.__all__ or name not in homes():

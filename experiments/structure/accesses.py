@@ -4,10 +4,10 @@
 
 Section 1 of "Structural analysis of measurement paths": a path is "a sequence of accesses to the elements of some fixed
 finite set, for example, to program pages […] or to the physical addresses of data blocks stored in external memories".
-valgrind's lackey prints each access of bzip2 to its data. Pages are kept in a memory of so many frames, from which the
-least recently used one is removed; the path is the sequence of pages that are brought in. bzip2 compresses 16 files of
+valgrind's lackey prints each access of bzip2 to its data. The memory has `--frames` frames and drops the least recently
+used page; the path is the sequence of pages that are brought in. bzip2 compresses 16 files of
 two sizes in a random order: small ones go through another sort than large ones. Its stages are known by the addresses
-of its functions. Writes experiments/structure/bzip2_faults.csv, of which `methods` makes its page.
+of its functions. Writes experiments/structure/bzip2_faults.csv, which `methods` reads.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ def own_commands() -> dict[str, Entry]:
 
 
 def all_commands() -> dict[str, Entry]:
-    """Return every command by name; those of other distributions come last."""
+    """Return every command by name; those that come by entry points are last."""
     own = own_commands()
     return own | dict(_offered(own))
 
@@ -120,6 +120,6 @@ def _first_line(module: str) -> str:
 
     spec = find_spec(module)
     if spec is None or spec.origin is None:
-        raise HostError(f"{module} is not there, and this distribution names it: install it again")
+        raise HostError(f"the installation is incomplete: {module} is missing; install unperturbed again")
     with Path(spec.origin).open(encoding="utf-8") as source:
         return source.readline().strip().strip('"').removesuffix(".")

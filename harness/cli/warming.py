@@ -9,6 +9,7 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import FunctionType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -60,16 +61,13 @@ def warmers() -> Mapping[str, Callable[[], None]]:
     """Return what compiles the loops of each part, by its name."""
     from unperturbed.common.extensions import loaders
 
-    return {"alignment": warm_alignment, **{name: _loading(load) for name, load in loaders(GROUP).items()}}
+    others = {name: _compile_with(load) for name, load in loaders(GROUP, FunctionType).items()}
+    return {"alignment": warm_alignment, **others}
 
 
-def _loading(load: Callable[[], object]) -> Callable[[], None]:
-    def warm() -> None:
-        compile_kernels = load()
-        assert callable(compile_kernels)
-        compile_kernels()
-
-    return warm
+def _compile_with(load: Callable[[], FunctionType]) -> Callable[[], None]:
+    """Return a function that imports another one, and calls it."""
+    return lambda: load()()  # noqa: PLW0108  without it the import would come first
 
 
 def warm_once(part: str, announce: Callable[[str], None] | None = None) -> None:

@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 from unperturbed.common.extensions import records_in
 from unperturbed.common.scratch import scratch_folder
@@ -21,11 +21,12 @@ from unperturbed.errors import SpecError
 
 __all__ = ["Format", "Kind", "choose_format", "export", "formats"]
 
-Kind = str
-"""What can be exported; methods of analysis add kinds of their own.
+Kind = Literal["trace", "campaign", "table", "model", "diagnosis"]
+"""What can be exported.
 
 `trace`: a `Trace` of one run, or of several runs joined (`merged` is then among its attributes). `campaign`: runs of a
-recorded campaign (`exports.content.ExportedRuns`), all or selected ones. `table`: a `SweepTable`.
+recorded campaign (`exports.content.ExportedRuns`), all or selected ones. `table`: a `SweepTable`. `model`: a
+causal model. `diagnosis`: a diagnosis of an event log, with the logs that it compared.
 """
 
 GROUP = "unperturbed.exports"
@@ -53,6 +54,10 @@ class Format:
     suffixes: tuple[str, ...]
     writers: Mapping[Kind, Callable[[Any, Path], None]]
     timeline: bool = False
+
+    def __post_init__(self) -> None:
+        if unknown := set(self.writers) - set(get_args(Kind)):
+            raise ValueError(f"format {self.name}: there is nothing of the kind {listing(sorted(unknown))}")
 
 
 def formats(kind: Kind) -> dict[str, Format]:

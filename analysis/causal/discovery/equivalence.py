@@ -10,8 +10,8 @@ relation with the target", by the description length of section 7.2.
 
 Here sets compete: those that make all other candidates dispensable, each fitted as the target's parents. The shortest
 description wins; lengths that differ by less than half an operation are a tie, which goes to fewer variables, and then
-to the input. A value for each of the few sizes of a sweep is no simple relation: any variable that distinguishes these
-sizes has as short a table, so that the formulas of numbers are compared.
+to the input. A value for each of the few sizes of a sweep is not a simple relation: any variable that distinguishes
+these sizes has as short a table, so that the formulas of numbers are compared.
 """
 
 from __future__ import annotations

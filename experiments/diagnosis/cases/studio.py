@@ -1,4 +1,4 @@
-"""Recording for the further cases: what is played is no part of the plan of `record.py`."""
+"""Recording for the further cases: they are not in the plan of `record.py`."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -10,8 +11,10 @@ import numpy as np
 import polars as pl
 import pytest
 
+from tests.common.distribution import write_distribution
 from tests.harness.cli.test_structure_command import trace_of
 from tests.harness.phases_campaign import unperturbed
+from unperturbed.harness.cli import main
 from unperturbed.harness.cli.parser import full_parser
 
 
@@ -54,6 +57,20 @@ def test_the_common_options_stand_before_and_behind_what_to_do(words: tuple[str,
     parser = full_parser()
     assert parser.parse_args(["cache", *words]).quiet
     assert not parser.parse_args(["cache", "clear"]).quiet
+
+
+def test_kernels_of_another_distribution_are_compiled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    module = "compiled = []\n\ndef warm():\n    compiled.append(1)\n\nNOTHING = 3\n"
+    write_distribution(tmp_path, "unperturbed.kernels", module, toys="warm", wrong="NOTHING")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert main(["cache", "warm", "toys"]) == 0
+    assert "toys: ready after" in capsys.readouterr().out
+    assert importlib.import_module("toys_module").compiled == [1]
+    assert main(["cache", "warm", "wrong"]) == 3
+    assert "toys_module:NOTHING of toys (entry point wrong of unperturbed.kernels) is a int" in capsys.readouterr().err
 
 
 def _aligned(folder: Path) -> list[str]:

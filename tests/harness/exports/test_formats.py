@@ -12,7 +12,7 @@ from tests.harness.phases_campaign import unperturbed
 from unperturbed.collectors import Metric, Trace, read_sweep
 from unperturbed.collectors.data import Column, read_sweep_facts, write_sweep
 from unperturbed.errors import SpecError
-from unperturbed.harness.exports import choose_format, export, formats
+from unperturbed.harness.exports import Format, choose_format, export, formats
 from unperturbed.harness.studies.sweep.table import read_table
 
 LINES = """
@@ -103,3 +103,5 @@ def test_what_cannot_be_written_is_refused(trace: Trace, tmp_path: Path) -> None
         choose_format("trace", tmp_path / "nowhere" / "trace.csv")
     with pytest.raises(SpecError, match="is a folder: give the name of a file in it"):
         choose_format("trace", tmp_path, "csv")
+    with pytest.raises(ValueError, match="there is nothing of the kind tarce"):
+        Format("wrong", (".w",), {"tarce": print})  # type: ignore[dict-item]

@@ -379,7 +379,7 @@ def test_a_variable_that_has_become_constant_costs_as_good_as_nothing():
 
 def test_wrong_parents_are_told():
     data = table(a=np.arange(20.0), b=np.arange(20.0) ** 2)
-    with pytest.raises(DataError, match="others than itself"):
+    with pytest.raises(DataError, match="other than itself"):
         fit_mechanism(data, "a", ["a"])
     with pytest.raises(DataError, match="each named once"):
         fit_mechanism(data, "a", ["b", "b"])
