@@ -44,18 +44,10 @@ _ALIGNED = 64
 
 @dataclass(frozen=True)
 class Workers:
-    """Who executes the chunks of a piece of work.
+    """Who executes the chunks of a piece of work."""
 
-    Attributes
-    ----------
-    count : int
-        How many chunks are executed at once; 1 is this thread alone.
-    backend : object
-        Joblib's backend, or None in this thread.
-    """
-
-    count: int
-    backend: Any = None
+    count: int  # How many chunks are executed at once; 1 is this thread alone
+    backend: Any = None  # Joblib's backend, or None in this thread
 
     @property
     def shares_memory(self) -> bool:

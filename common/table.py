@@ -35,74 +35,35 @@ SERIES_STYLES = ("bright_black", "blue", "dark_orange", "green", "magenta", "yel
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table.
+    """A column of a table."""
 
-    Attributes
-    ----------
-    head : str
-        Its name.
-    align : {"left", "right"}, default "left"
-        Numbers are right-aligned.
-    meaning : str, default ""
-        An explanation: a tooltip on a page.
-    whole : bool, default False
-        Its cells are never broken over lines in a terminal: names that are copied, for instance.
-    detail : bool, default False
-        Text leaves it out where the table would not fit otherwise.
-    """
-
-    head: str
-    align: Literal["left", "right"] = "left"
-    meaning: str = ""
-    whole: bool = False
-    detail: bool = False
+    head: str  # Its name
+    align: Literal["left", "right"] = "left"  # Numbers are right-aligned
+    meaning: str = ""  # An explanation: a tooltip on a page
+    whole: bool = False  # Its cells are never broken over lines in a terminal: names that are copied, for instance
+    detail: bool = False  # Text leaves it out where the table would not fit otherwise
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell that is more than its text.
+    """A cell that is more than its text."""
 
-    Attributes
-    ----------
-    text : str
-        What is shown.
-    tone : Tone, default ""
-        What its colour means.
-    key : float or str, optional
-        What a page sorts it by; None sorts by the text.
-    link : str, default ""
-        Where it leads on a page.
-    series : int, optional
-        Number of its series in a figure, whose colour it has: from 1, and 0 for all further ones.
-    markup : Html, optional
-        What a page shows in place of the text, such as a button.
-    """
-
-    text: str
-    tone: Tone = ""
-    key: float | str | None = None
-    link: str = ""
+    text: str  # What is shown
+    tone: Tone = ""  # What its colour means
+    key: float | str | None = None  # What a page sorts it by; None sorts by the text
+    link: str = ""  # Where it leads on a page
+    # Number of its series in a figure, whose colour it has: from 1, and 0 for all further ones.
     series: int | None = None
-    markup: Html | None = None
+    markup: Html | None = None  # What a page shows in place of the text, such as a button
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of text under named columns.
+    """Rows of text under named columns."""
 
-    Attributes
-    ----------
-    columns : sequence of Column
-        From left to right.
-    rows : sequence of sequence of Cell or str
-        As many cells each as there are columns.
-    caption : str, default ""
-        What the table holds.
-    """
-
-    columns: Sequence[Column]
-    rows: Sequence[Sequence[Cell | str]]
-    caption: str = ""
+    columns: Sequence[Column]  # From left to right
+    rows: Sequence[Sequence[Cell | str]]  # As many cells each as there are columns
+    caption: str = ""  # What the table holds
 
     def __post_init__(self) -> None:
         for number, row in enumerate(self.rows, 1):

@@ -30,27 +30,13 @@ _STATE = "done.json"
 
 @dataclass(frozen=True)
 class Part:
-    """One part.
+    """One part."""
 
-    Attributes
-    ----------
-    name : str
-        For `--only`.
-    what : str
-        What it records, for the list.
-    minutes : int
-        Estimated duration.
-    commands : tuple of str
-        Its commands, of this interpreter; `{folder}` is the folder of its campaigns.
-    pages : tuple of str
-        Pages of docs/evidence that it writes.
-    """
-
-    name: str
-    what: str
-    minutes: int
-    commands: tuple[str, ...]
-    pages: tuple[str, ...] = ()
+    name: str  # For `--only`
+    what: str  # What it records, for the list
+    minutes: int  # Estimated duration
+    commands: tuple[str, ...]  # Its commands, of this interpreter; `{folder}` is the folder of its campaigns
+    pages: tuple[str, ...] = ()  # Pages of docs/evidence that it writes
 
 
 PARTS = (

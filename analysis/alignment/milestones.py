@@ -50,14 +50,9 @@ def milestone_anchors(milestones_x: ArrayLike, milestones_y: ArrayLike, *, name:
 
 
 class Milestones(NamedTuple):
-    """The intervals of a run in which a milestone happened, and how often it had happened at the end of each.
+    """The intervals of a run in which a milestone happened, and how often it had happened at the end of each."""
 
-    Attributes
-    ----------
-    intervals, counts : array of int64, shape (intervals with a milestone,)
-        Both rise.
-    """
-
+    # intervals, counts: (intervals with a milestone,): Both rise.
     intervals: IntArray
     counts: IntArray
 

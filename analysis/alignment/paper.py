@@ -20,27 +20,13 @@ from unperturbed.collectors.data import Trace
 
 @dataclass(frozen=True, eq=False)
 class PreparedRun:
-    """What all alignments of a run need of it.
+    """What all alignments of a run need of it."""
 
-    Attributes
-    ----------
-    on : tuple of str
-        Metrics to align on.
-    rows : array of float64, shape (intervals, metrics)
-        Their values.
-    ascending : array of float64, shape (metrics, intervals)
-        The same in ascending order.
-    anchor : str or None
-        The counter whose milestones are anchors.
-    milestones : Milestones or None
-        Where they happened.
-    """
-
-    on: tuple[str, ...]
-    rows: FloatArray
-    ascending: FloatArray
-    anchor: str | None
-    milestones: Milestones | None
+    on: tuple[str, ...]  # Metrics to align on
+    rows: FloatArray  # (intervals, metrics): Their values
+    ascending: FloatArray  # (metrics, intervals): The same in ascending order
+    anchor: str | None  # The counter whose milestones are anchors
+    milestones: Milestones | None  # Where they happened
 
     @classmethod
     def of(cls, trace: Trace, *, on: Sequence[str], anchor: str | None) -> PreparedRun:

@@ -44,39 +44,22 @@ STRETCHES = tuple(
 
 @dataclass(frozen=True)
 class Measure:
-    """What takes time again and again.
+    """What takes time again and again."""
 
-    Attributes
-    ----------
-    name : str
-        The stream, or the event type.
-    number : int
-        The event type, as an index into the comparison's types.
-    share : float
-        Of the references' time; 1 for a stream.
-    is_wait : bool
-        Whether the time since the event before is measured, rather than that between two events of the type.
-    """
-
-    name: str
-    number: int
-    share: float
+    name: str  # The stream, or the event type
+    number: int  # The event type, as an index into the comparison's types
+    share: float  # Of the references' time; 1 for a stream
+    # Whether the time since the event before is measured, rather than that between two events of the type.
     is_wait: bool
 
 
 @dataclass(frozen=True, eq=False)
 class Contrasts:
-    """By how much stretches of runs are slower than the rest of their run, as logarithms of ratios.
+    """By how much stretches of runs are slower than the rest of their run, as logarithms of ratios."""
 
-    Attributes
-    ----------
-    measures : tuple of Measure
-        What is measured.
-    blocks : array of float64, shape (measures, references + 1, blocks)
-        Mean logarithm of a block's times, less the run's median; the diagnosed trace is the last run.
-    """
-
-    measures: tuple[Measure, ...]
+    measures: tuple[Measure, ...]  # What is measured
+    # (measures, references + 1, blocks): Mean logarithm of a block's times, less the run's median; the diagnosed
+    # trace is the last run.
     blocks: Floats
 
     @property

@@ -37,51 +37,24 @@ _Key = tuple[str, str, str, str]
 
 @dataclass(frozen=True)
 class Heterogeneity:
-    """Whether a change varies from node to node.
+    """Whether a change varies from node to node."""
 
-    Attributes
-    ----------
-    q : float
-        Cochran's Q with the spread between runs pooled over the nodes: (n - 1) F.
-    p : float
-        Of "the change is the same on every node", by the F distribution, as the spread is estimated.
-    i2 : float
-        I²: the share of the variation of the changes that is between nodes, 0 to 1.
-    """
-
-    q: float
-    p: float
-    i2: float
+    q: float  # Cochran's Q with the spread between runs pooled over the nodes: (n - 1) F
+    p: float  # Of "the change is the same on every node", by the F distribution, as the spread is estimated
+    i2: float  # I²: the share of the variation of the changes that is between nodes, 0 to 1
 
 
 @dataclass(frozen=True)
 class Combined:
-    """The verdict on one configuration over nodes.
+    """The verdict on one configuration over nodes."""
 
-    Attributes
-    ----------
-    configuration : str
-        Its name.
-    nodes : tuple of str
-        The nodes.
-    by_node : mapping of str to Verdict
-        The verdict of each node.
-    these : Verdict
-        On these nodes.
-    type : Verdict or None
-        On this type of node; None with fewer than 4 nodes.
-    heterogeneity : mapping of tuple to Heterogeneity
-        By check and metrics of a change.
-    hangs_on : mapping of str to VerdictName
-        A node, without which the verdict on these nodes would be another, to that verdict.
-    """
-
-    configuration: str
-    nodes: tuple[str, ...]
-    by_node: Mapping[str, Verdict]
-    these: Verdict
-    type: Verdict | None
-    heterogeneity: Mapping[_Key, Heterogeneity]
+    configuration: str  # Its name
+    nodes: tuple[str, ...]  # The nodes
+    by_node: Mapping[str, Verdict]  # The verdict of each node
+    these: Verdict  # On these nodes
+    type: Verdict | None  # On this type of node; None with fewer than 4 nodes
+    heterogeneity: Mapping[_Key, Heterogeneity]  # By check and metrics of a change
+    # A node, without which the verdict on these nodes would be another, to that verdict.
     hangs_on: Mapping[str, VerdictName]
 
 

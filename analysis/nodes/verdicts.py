@@ -19,24 +19,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class NodeVerdicts(Framed, Result):
-    """The verdicts of a campaign on nodes.
+    """The verdicts of a campaign on nodes."""
 
-    Attributes
-    ----------
-    combined : tuple of Combined
-        One a configuration.
-    apart : mapping of str to str
-        Nodes whose baseline is unlike that of the others, and what differs.
-    notes : tuple of str
-        Parts that are missing, differences between nodes; a sentence each.
-    shams : tuple of str
-        Configurations that count nothing.
-    """
-
-    combined: tuple[Combined, ...]
+    combined: tuple[Combined, ...]  # One a configuration
+    # Nodes whose baseline is unlike that of the others, and what differs.
     apart: Mapping[str, str] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-    shams: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # Parts that are missing, differences between nodes; a sentence each
+    shams: tuple[str, ...] = ()  # Configurations that count nothing
 
     _page: ClassVar[str] = "unperturbed.analysis.report:render_nodes"
 

@@ -39,33 +39,17 @@ MARKER: dict[VerdictName, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure, ready for Plotly but for its colour names.
+    """One figure, ready for Plotly but for its colour names."""
 
-    Attributes
-    ----------
-    name : str
-        The id of its element.
-    data : sequence of mapping of str to object
-        Plotly's. A trace with `meta` is drawn only while that choice is made; `{"shared": i}` as a trace's `x` or
-        `hovertext` stands for `shared[i]`.
-    layout : mapping of str to object
-        Which several traces have in common.
-    description : str
-        What a reader who cannot see it must know.
-    group : str
-        Name of the control that makes the choice; empty when there is none.
-    chosen : str
-        The first choice.
-    choices : mapping of str to mapping of str to object
-        Choice to the changes of the layout that it brings, in Plotly's dotted keys.
-    """
-
-    name: str
+    name: str  # The id of its element
+    # Plotly's. A trace with `meta` is drawn only while that choice is made; `{"shared": i}` as a trace's `x` or
+    # `hovertext` stands for `shared[i]`.
     data: Sequence[Mapping[str, Any]]
-    layout: Mapping[str, Any]
-    description: str
-    group: str = ""
-    chosen: str = ""
+    layout: Mapping[str, Any]  # Which several traces have in common
+    description: str  # What a reader who cannot see it must know
+    group: str = ""  # Name of the control that makes the choice; empty when there is none
+    chosen: str = ""  # The first choice
+    # Choice to the changes of the layout that it brings, in Plotly's dotted keys.
     choices: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     shared: Sequence[Sequence[float | str | None]] = ()
 

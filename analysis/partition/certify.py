@@ -55,30 +55,15 @@ class Certificate:
 
 @dataclass
 class Certification:
-    """Certify subsets by the rule above; `certificates` keeps them after a limit or an interruption too.
+    """Certify subsets by the rule above; `certificates` keeps them after a limit or an interruption too."""
 
-    Attributes
-    ----------
-    evaluator : CandidateEvaluator
-        Where runs are made.
-    strategy : Strategy
-        Partitions anew what failed.
-    certificates : dict of Subset to Certificate
-        All of them, in order. They may overlap: a later one may be of a union that holds an earlier one.
-    pending : list of Subset
-        Subsets that are still to be certified.
-    failed : dict of Subset to str
-        Why a subset has no certificate.
-    stopped : str
-        The limit that was reached, empty while none was.
-    """
-
-    evaluator: CandidateEvaluator
-    strategy: Strategy
+    evaluator: CandidateEvaluator  # Where runs are made
+    strategy: Strategy  # Partitions anew what failed
+    # All of them, in order. They may overlap: a later one may be of a union that holds an earlier one.
     certificates: dict[Subset, Certificate] = field(default_factory=dict)
-    pending: list[Subset] = field(default_factory=list)
-    failed: dict[Subset, str] = field(default_factory=dict)
-    stopped: str = ""
+    pending: list[Subset] = field(default_factory=list)  # Subsets that are still to be certified
+    failed: dict[Subset, str] = field(default_factory=dict)  # Why a subset has no certificate
+    stopped: str = ""  # The limit that was reached, empty while none was
     _attempts: Counter[Subset] = field(default_factory=Counter)
 
     def run(self, subsets: Sequence[Subset]) -> None:

@@ -309,19 +309,13 @@ def _cost(subset: Subset, verdict: Verdict, traces: Sequence[Trace]) -> Cost:
 
 @dataclass(frozen=True)
 class ObservedChanges:
-    """What runs of a subset have shown, on Fisher's scale.
+    """What runs of a subset have shown, on Fisher's scale."""
 
-    Attributes
-    ----------
-    reference_z, effect_z, standard_error : array of float64, shape (changes,)
-        Mean of the reference runs, change, and its standard error.
-    references, repetitions : int
-        Runs of the baseline, and of the subset.
-    """
-
+    # reference_z, effect_z, standard_error: (changes,): Mean of the reference runs, change, and its standard error.
     reference_z: FloatArray
     effect_z: FloatArray
     standard_error: FloatArray
+    # references, repetitions: Runs of the baseline, and of the subset.
     references: int
     repetitions: int
 

@@ -46,27 +46,13 @@ both numbers, and 40 leave the mean of the reference a sixth of a run's spread."
 
 @dataclass(frozen=True)
 class _CheckedRuns:
-    """Runs of one configuration that fit the baseline.
+    """Runs of one configuration that fit the baseline."""
 
-    Attributes
-    ----------
-    traces : tuple of Trace
-        The runs.
-    runs : tuple of str
-        Their names.
-    configuration : str
-        The configuration that all of them have.
-    values : tuple of array of float64
-        The baseline's metrics of each run, shape (intervals, metrics).
-    constant : mapping of str to str
-        Metrics that do not vary in some run, and the reason to leave them out.
-    """
-
-    traces: tuple[Trace, ...]
-    runs: tuple[str, ...]
-    configuration: str
-    values: tuple[FloatArray, ...]
-    constant: Mapping[str, str]
+    traces: tuple[Trace, ...]  # The runs
+    runs: tuple[str, ...]  # Their names
+    configuration: str  # The configuration that all of them have
+    values: tuple[FloatArray, ...]  # The baseline's metrics of each run, shape (intervals, metrics)
+    constant: Mapping[str, str]  # Metrics that do not vary in some run, and the reason to leave them out
 
 
 class Baseline:

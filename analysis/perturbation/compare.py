@@ -57,53 +57,30 @@ _SPREAD_LEVEL = 0.01
 
 @dataclass(frozen=True)
 class MeanErrors:
-    """Standard errors of both means, and how well they are known; every array has shape (m,).
+    """Standard errors of both means, and how well they are known; every array has shape (m,)."""
 
-    Attributes
-    ----------
-    reference, observed : array of float64
-        On Fisher's scale.
-    freedom : array of float64
-        Degrees of freedom; infinite where the errors are taken as known.
-    """
-
+    # reference, observed: On Fisher's scale.
     reference: FloatArray
     observed: FloatArray
-    freedom: FloatArray
+    freedom: FloatArray  # Degrees of freedom; infinite where the errors are taken as known
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """How m coefficients changed between k reference runs and r checked runs; every array has shape (m,).
+    """How m coefficients changed between k reference runs and r checked runs; every array has shape (m,)."""
 
-    Attributes
-    ----------
-    reference_mean, observed_mean : array of float64
-        Means of the runs on Fisher's scale.
-    standard_error : array of float64
-        Of the difference of the means.
-    effect, low, high : array of float64
-        The change as a difference of ρ; bounds one-sided at α each, within what ρ can be.
-    p : array of float64
-        Two-sided, of "the checked runs are drawn as the reference's were".
-    freedom : array of float64
-        Degrees of freedom of the standard error; infinite where it is taken as known.
-    notes : tuple of str
-        What a reader must know besides.
-    tested : tuple of MeanErrors
-        Errors by which `p_beyond` tests; of several, each must show the change.
-    """
-
+    # reference_mean, observed_mean: Means of the runs on Fisher's scale.
     reference_mean: FloatArray
     observed_mean: FloatArray
-    standard_error: FloatArray
+    standard_error: FloatArray  # Of the difference of the means
+    # effect, low, high: The change as a difference of ρ; bounds one-sided at α each, within what ρ can be.
     effect: FloatArray
     low: FloatArray
     high: FloatArray
-    p: FloatArray
-    freedom: FloatArray
-    notes: tuple[str, ...]
-    tested: tuple[MeanErrors, ...] = ()
+    p: FloatArray  # Two-sided, of "the checked runs are drawn as the reference's were"
+    freedom: FloatArray  # Degrees of freedom of the standard error; infinite where it is taken as known
+    notes: tuple[str, ...]  # What a reader must know besides
+    tested: tuple[MeanErrors, ...] = ()  # Errors by which `p_beyond` tests; of several, each must show the change
 
     def p_beyond(self, tolerance: float | FloatArray) -> FloatArray:
         """Return the p-value of "no change of ρ beyond the tolerance" for each coefficient, shape (m,).

@@ -25,27 +25,17 @@ from unperturbed.collectors.data import Trace
 
 @dataclass(frozen=True)
 class OuterSettings:
-    """How outer correlations are computed.
+    """How outer correlations are computed."""
 
-    Attributes
-    ----------
-    pairs : tuple of tuple of str
-        Metrics (of one run, of the other); twice the same name for a metric against itself. Of two names, both ways are
-        taken and averaged on Fisher's scale: neither run is special.
-    align_on : tuple of str
-        As for `unperturbed.analysis.alignment.align_as_paper`.
-    anchor : str or None
-        By which the verdicts were calibrated.
-    literal : bool
-        Correlate over the elements of the warp path, as section 2.3 reads literally. Then an interval that meets many
-        counts many times, and the correlation of the aligning metric is flattered more. By default the other run's
-        values are brought to the reference's intervals first (the mean where several meet one), and each interval
-        counts once.
-    """
-
+    # Metrics (of one run, of the other); twice the same name for a metric against itself. Of two names, both ways are
+    # taken and averaged on Fisher's scale: neither run is special.
     pairs: tuple[tuple[str, str], ...]
-    align_on: tuple[str, ...] = ("IPC",)
-    anchor: str | None = None
+    align_on: tuple[str, ...] = ("IPC",)  # As for `unperturbed.analysis.alignment.align_as_paper`
+    anchor: str | None = None  # By which the verdicts were calibrated
+    # Correlate over the elements of the warp path, as section 2.3 reads literally. Then an interval that meets many
+    # counts many times, and the correlation of the aligning metric is flattered more. By default the other run's
+    # values are brought to the reference's intervals first (the mean where several meet one), and each interval
+    # counts once.
     literal: bool = False
 
     @property

@@ -21,24 +21,15 @@ _NAMED = 3
 
 @dataclass(frozen=True)
 class RunStatistics:
-    """What is looked at, run by run.
+    """What is looked at, run by run."""
 
-    Attributes
-    ----------
-    labels : tuple of str
-        Of the columns.
-    values : float64, shape (runs, columns)
-        On a scale on which runs of one program vary alike: Fisher's z, or totals divided by their mean.
-    correlations : int
-        The first so many columns are Fisher's z, to be shown as ρ.
-    least_rho, least_ratio : float
-        Of smaller differences of ρ, and of totals as ratios to their mean, nothing is said. What hardly varies, as in
-        simulated runs, has significant trends in its last digits.
-    """
-
-    labels: tuple[str, ...]
+    labels: tuple[str, ...]  # Of the columns
+    # (runs, columns): On a scale on which runs of one program vary alike: Fisher's z, or totals divided by their
+    # mean.
     values: FloatArray
-    correlations: int
+    correlations: int  # The first so many columns are Fisher's z, to be shown as ρ
+    # least_rho, least_ratio: Of smaller differences of ρ, and of totals as ratios to their mean, nothing is said.
+    # What hardly varies, as in simulated runs, has significant trends in its last digits.
     least_rho: float = 0.0
     least_ratio: float = 0.001
 

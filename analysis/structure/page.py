@@ -139,24 +139,12 @@ def _adequacy(adequacy: Adequacy, source: str, name: str = "") -> list[Html]:
 
 @dataclass(frozen=True, eq=False)
 class StripRow:
-    """A run as it is drawn.
+    """A run as it is drawn."""
 
-    Attributes
-    ----------
-    title : str
-        Name of the run.
-    signal : array of float64, shape (elements,)
-        Drawn above the strip; empty for none.
-    signal_name : str
-        Name of the metric.
-    spans : sequence of Span
-        The strip.
-    """
-
-    title: str
-    signal: NDArray[np.float64]
-    signal_name: str
-    spans: Sequence[Span]
+    title: str  # Name of the run
+    signal: NDArray[np.float64]  # (elements,): Drawn above the strip; empty for none
+    signal_name: str  # Name of the metric
+    spans: Sequence[Span]  # The strip
 
 
 def word_colours(shares: Sequence[float]) -> list[str]:

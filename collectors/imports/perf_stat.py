@@ -49,18 +49,11 @@ _UNITS = {"msec": "ms", "": "events"}
 
 @dataclass(frozen=True)
 class _Rows:
-    """The rows of one recording, each of one event in one interval and place.
+    """The rows of one recording, each of one event in one interval and place."""
 
-    Attributes
-    ----------
-    lines : sequence of int
-        Numbers of the lines that hold a row each, from 1, in order: computed only for messages.
-    frame : polars.DataFrame
-        `time`, `place` (empty without), `value`, `unit`, `event`, `running`, `share`: text; `goes on`: the row has
-        further columns.
-    """
-
-    lines: _Lines
+    lines: _Lines  # Numbers of the lines that hold a row each, from 1, in order: computed only for messages
+    # `time`, `place` (empty without), `value`, `unit`, `event`, `running`, `share`: text; `goes on`: the row has
+    # further columns.
     frame: pl.DataFrame
 
 

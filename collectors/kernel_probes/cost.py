@@ -14,18 +14,10 @@ from unperturbed.errors import HostError
 
 @dataclass(frozen=True)
 class HitCost:
-    """What a hit takes of the program's time.
+    """What a hit takes of the program's time."""
 
-    Attributes
-    ----------
-    cheap_ns : float
-        Where the kernel emulates the probed instruction, as a push or a nop.
-    dear_ns : float
-        Where the processor steps over it.
-    """
-
-    cheap_ns: float
-    dear_ns: float
+    cheap_ns: float  # Where the kernel emulates the probed instruction, as a push or a nop
+    dear_ns: float  # Where the processor steps over it
 
     def ns(self, hit: str) -> float:
         """Return the cost of a site whose instruction is `cheap`, `dear` or `unknown` (then the greater)."""

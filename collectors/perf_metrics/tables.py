@@ -28,30 +28,14 @@ _NOT_ENCODING = ("period=", "name=")
 
 @dataclass(frozen=True)
 class PerfMetric:
-    """A metric of perf's tables.
+    """A metric of perf's tables."""
 
-    Attributes
-    ----------
-    name : str
-        As `perf stat -M` takes it.
-    formula : str
-        Its `MetricExpr`.
-    groups : tuple of str, default ()
-        Groups that perf lists it in, such as `TopdownL1`.
-    meaning : str, default ""
-        perf's description, one line.
-    pmu : str, default ""
-        The kind of core that it is for, on a hybrid processor; empty elsewhere.
-    scale_unit : str, default ""
-        What perf multiplies the value by, and the unit then, such as `100%`.
-    """
-
-    name: str
-    formula: str
-    groups: tuple[str, ...] = ()
-    meaning: str = ""
-    pmu: str = ""
-    scale_unit: str = ""
+    name: str  # As `perf stat -M` takes it
+    formula: str  # Its `MetricExpr`
+    groups: tuple[str, ...] = ()  # Groups that perf lists it in, such as `TopdownL1`
+    meaning: str = ""  # perf's description, one line
+    pmu: str = ""  # The kind of core that it is for, on a hybrid processor; empty elsewhere
+    scale_unit: str = ""  # What perf multiplies the value by, and the unit then, such as `100%`
 
     @property
     def asked(self) -> str:
@@ -61,43 +45,22 @@ class PerfMetric:
 
 @dataclass(frozen=True)
 class TableEvent:
-    """An event of perf's tables.
+    """An event of perf's tables."""
 
-    Attributes
-    ----------
-    name : str
-        As perf lists it, in small letters.
-    pmu : str
-        What counts it.
-    terms : tuple of str
-        Its encoding, such as `event=0xc4`, `umask=0x20`.
-    """
-
-    name: str
-    pmu: str
-    terms: tuple[str, ...]
+    name: str  # As perf lists it, in small letters
+    pmu: str  # What counts it
+    terms: tuple[str, ...]  # Its encoding, such as `event=0xc4`, `umask=0x20`
 
 
 @dataclass(frozen=True)
 class PerfTables:
-    """What the installed perf lists.
+    """What the installed perf lists."""
 
-    Attributes
-    ----------
-    version : str, default ""
-        Of perf.
-    problem : str, default ""
-        Why there is nothing; empty when there is something.
-    metrics : tuple of PerfMetric, default ()
-        In perf's order; on a hybrid processor, one name may stand for two.
-    events : mapping of str to tuple of TableEvent, optional
-        By name in small letters.
-    """
-
-    version: str = ""
-    problem: str = ""
+    version: str = ""  # Of perf
+    problem: str = ""  # Why there is nothing; empty when there is something
+    # In perf's order; on a hybrid processor, one name may stand for two.
     metrics: tuple[PerfMetric, ...] = ()
-    events: Mapping[str, tuple[TableEvent, ...]] = field(default_factory=dict)
+    events: Mapping[str, tuple[TableEvent, ...]] = field(default_factory=dict)  # By name in small letters
 
     def named(self, name: str) -> tuple[PerfMetric, ...]:
         """Return the metrics of a name; small and capital letters are alike only where nothing else fits."""

@@ -60,21 +60,11 @@ _PRECEDENCE = {"<": 1, ">": 1, "+": 2, "-": 2, "*": 3, "/": 3}
 
 @dataclass(frozen=True)
 class Translated:
-    """A metric of perf's tables in this tool's language.
+    """A metric of perf's tables in this tool's language."""
 
-    Attributes
-    ----------
-    metric : PerfMetric
-        What perf lists.
-    formula : str
-        An expression over hardware metrics, as under `derived`.
-    events : tuple of str
-        The hardware metrics that it needs.
-    """
-
-    metric: PerfMetric
-    formula: str
-    events: tuple[str, ...]
+    metric: PerfMetric  # What perf lists
+    formula: str  # An expression over hardware metrics, as under `derived`
+    events: tuple[str, ...]  # The hardware metrics that it needs
 
 
 class _Untranslated(Exception):  # noqa: N818  never leaves this module

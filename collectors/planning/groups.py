@@ -20,15 +20,9 @@ Trial = Callable[[Sequence[Event]], str | None]
 
 @dataclass(frozen=True)
 class Leaders:
-    """The leaders of events.
+    """The leaders of events."""
 
-    Attributes
-    ----------
-    of : mapping of str to Event
-        By the name of each event that needs one.
-    """
-
-    of: Mapping[str, Event]
+    of: Mapping[str, Event]  # By the name of each event that needs one
 
     @classmethod
     def needed(cls, events: Sequence[Event], source: Source) -> Leaders:

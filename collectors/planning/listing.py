@@ -65,30 +65,16 @@ def _ask(compiler: str, questions: Sequence[str], library: str) -> tuple[list[tu
 
 @dataclass(frozen=True)
 class Listing:
-    """The catalogue.
+    """The catalogue."""
 
-    Attributes
-    ----------
-    sources : tuple of SourceState
-        Each source's state, in the order of preference.
-    metrics : tuple of CatalogueEntry
-        Family by family. Tracepoints are among them only where a pattern selects them.
-    tracepoints : mapping of str to int, optional
-        Subsystem to the number of its tracepoints.
-    tracepoint_problem : str, default ""
-        Why tracepoints cannot be counted here; empty when they can.
-    perf_metrics : tuple of PerfMetric, default ()
-        Metrics of perf's tables for this processor, which a spec asks for under `derived`.
-    perf_metric_problem : str, default ""
-        Why perf lists none; empty when it does.
-    """
-
-    sources: tuple[SourceState, ...]
+    sources: tuple[SourceState, ...]  # Each source's state, in the order of preference
+    # Family by family. Tracepoints are among them only where a pattern selects them.
     metrics: tuple[CatalogueEntry, ...]
-    tracepoints: Mapping[str, int] = field(default_factory=dict)
-    tracepoint_problem: str = ""
+    tracepoints: Mapping[str, int] = field(default_factory=dict)  # Subsystem to the number of its tracepoints
+    tracepoint_problem: str = ""  # Why tracepoints cannot be counted here; empty when they can
+    # Metrics of perf's tables for this processor, which a spec asks for under `derived`.
     perf_metrics: tuple[PerfMetric, ...] = ()
-    perf_metric_problem: str = ""
+    perf_metric_problem: str = ""  # Why perf lists none; empty when it does
 
 
 def list_metrics(

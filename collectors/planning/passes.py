@@ -43,18 +43,10 @@ _TRIALS = 2
 
 @dataclass(frozen=True)
 class Passes:
-    """The passes of a campaign.
+    """The passes of a campaign."""
 
-    Attributes
-    ----------
-    passes : tuple of Pass
-        The fullest first, called `main`.
-    reasons : mapping of str to str
-        Each source that was not taken, and why.
-    """
-
-    passes: tuple[Pass, ...]
-    reasons: Mapping[str, str]
+    passes: tuple[Pass, ...]  # The fullest first, called `main`
+    reasons: Mapping[str, str]  # Each source that was not taken, and why
 
     @property
     def passed_over(self) -> str:
@@ -109,24 +101,12 @@ def plan_passes(
 
 @dataclass
 class _Assigned:
-    """Metrics assigned to sources so far.
+    """Metrics assigned to sources so far."""
 
-    Attributes
-    ----------
-    left : list of str
-        Metrics that no source has taken.
-    passes : list of Pass
-        What the sources count.
-    refused : dict of str to list of str
-        For each metric, why sources have not taken it.
-    reasons : dict of str to str
-        Each source that was not taken, and why.
-    """
-
-    left: list[str]
-    passes: list[Pass]
-    refused: dict[str, list[str]]
-    reasons: dict[str, str]
+    left: list[str]  # Metrics that no source has taken
+    passes: list[Pass]  # What the sources count
+    refused: dict[str, list[str]]  # For each metric, why sources have not taken it
+    reasons: dict[str, str]  # Each source that was not taken, and why
 
 
 def _assign(names: Sequence[str], source: str, request: Request) -> _Assigned:

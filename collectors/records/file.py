@@ -123,96 +123,49 @@ _FIXED = [
 
 @dataclass(frozen=True)
 class Probe:
-    """A probe that is registered with the kernel, which counts its hits (`kernel_probes.register_probes`).
+    """A probe that is registered with the kernel, which counts its hits (`kernel_probes.register_probes`)."""
 
-    Attributes
-    ----------
-    metric : int
-        Index of its software metric among all of the run.
-    tracepoint : int
-        Its number in the kernel.
-    name : str
-        For messages.
-    """
-
-    metric: int
-    tracepoint: int
-    name: str
+    metric: int  # Index of its software metric among all of the run
+    tracepoint: int  # Its number in the kernel
+    name: str  # For messages
 
 
 @dataclass(frozen=True)
 class Setup:
-    """What a sampler shall do in one run.
+    """What a sampler shall do in one run."""
 
-    Attributes
-    ----------
-    source : str
-        The name of a source, or `none`.
-    interval_ns : int
-        Length of an interval on `clock`; for the clock `work`, quanta of the simulator; for the clock `event`,
-        counts of `interval_event`.
-    clock : str
-        `monotonic`; `process-cpu` or `thread-cpu`, which tick with the kernel's jiffy; `work`, which the
-        simulator's quanta make; `event`, which ticks each time that an event has counted so many.
-    events : tuple of Event, default ()
-        Hardware events that are read (none for `simulated`: the simulator counts all of its own).
-    os_metrics : tuple of str, default ()
-        Names from `OS_METRICS` that are wanted; every counter of their groups is recorded.
-    software : int, default 0
-        Number of software metrics.
-    capacity : int, default 65536
-        Records that fit.
-    program : str, default ""
-        Only a program of this name is sampled; for a preloaded runtime, which the launcher and valgrind carry
-        too.
-    sampler : {"inside", "outside"}, default "inside"
-        `inside` the program by a signal, or `outside` by an observer process.
-    threads : bool, default False
-        Inside: every thread has a sampler; else the main thread alone.
-    children : bool, default False
-        Outside: child processes count too.
-    reset : bool, default False
-        Stop, read, reset and start the counters at each record (003, section 3.1) instead of reading them as
-        they run.
-    multiplex : bool, default False
-        Events take turns; each record holds the time that each was enabled and running.
-    user_read : bool, default False
-        Read counters in user space where the kernel allows it.
-    alternate_stack : bool, default False
-        Inside: handle the signal on the program's alternate stack, if it has one.
-    signal : int, default SIGNAL
-        Number of the sampler's signal.
-    papi : str, default ""
-        PAPI library to try before the system's.
-    observer_cpu : int, default CHOOSE_PROCESSOR
-        Processor of the observer; -1: the last one allowed, the program gets the others; -2: neither is pinned.
-    probes : tuple of Probe, default ()
-        Of the kernel, one for each software metric that is counted so; of all threads, and outside of children
-        if they are wanted.
-    interval_event : str, default ""
-        On the clock `event`: the name of the one among `events` whose counts end intervals.
-    """
-
-    source: str
+    source: str  # The name of a source, or `none`
+    # Length of an interval on `clock`; for the clock `work`, quanta of the simulator; for the clock `event`, counts
+    # of `interval_event`.
     interval_ns: int
+    # `monotonic`; `process-cpu` or `thread-cpu`, which tick with the kernel's jiffy; `work`, which the simulator's
+    # quanta make; `event`, which ticks each time that an event has counted so many.
     clock: str
+    # Hardware events that are read (none for `simulated`: the simulator counts all of its own).
     events: tuple[Event, ...] = ()
+    # Names from `OS_METRICS` that are wanted; every counter of their groups is recorded.
     os_metrics: tuple[str, ...] = ()
-    software: int = 0
-    capacity: int = 65536
+    software: int = 0  # Number of software metrics
+    capacity: int = 65536  # Records that fit
+    # Only a program of this name is sampled; for a preloaded runtime, which the launcher and valgrind carry too.
     program: str = ""
+    # `inside` the program by a signal, or `outside` by an observer process.
     sampler: Literal["inside", "outside"] = "inside"
-    threads: bool = False
-    children: bool = False
+    threads: bool = False  # Inside: every thread has a sampler; else the main thread alone
+    children: bool = False  # Outside: child processes count too
+    # Stop, read, reset and start the counters at each record (003, section 3.1) instead of reading them as they run.
     reset: bool = False
-    multiplex: bool = False
-    user_read: bool = False
-    alternate_stack: bool = False
-    signal: int = SIGNAL
-    papi: str = ""
+    multiplex: bool = False  # Events take turns; each record holds the time that each was enabled and running
+    user_read: bool = False  # Read counters in user space where the kernel allows it
+    alternate_stack: bool = False  # Inside: handle the signal on the program's alternate stack, if it has one
+    signal: int = SIGNAL  # Number of the sampler's signal
+    papi: str = ""  # PAPI library to try before the system's
+    # Processor of the observer; -1: the last one allowed, the program gets the others; -2: neither is pinned.
     observer_cpu: int = CHOOSE_PROCESSOR
+    # Of the kernel, one for each software metric that is counted so; of all threads, and outside of
+    # children if they are wanted.
     probes: tuple[Probe, ...] = ()
-    interval_event: str = ""
+    interval_event: str = ""  # On the clock `event`: the name of the one among `events` whose counts end intervals
 
     @property
     def interval_index(self) -> int:
@@ -259,59 +212,33 @@ class Setup:
 
 @dataclass(frozen=True)
 class Records:
-    """What a run left in its record file.
+    """What a run left in its record file."""
 
-    Attributes
-    ----------
-    rows : array
-        Structured array of the whole records of all threads, in the order in which they were begun; cumulative
-        values.
-    state : {"waiting", "attached", "finished", "failed"}
-        `waiting` (no program attached), `attached` (ended without its last record), `finished`, `failed`.
-    message : str
-        Why it failed.
-    owner : int
-        Process id of the program that claimed the file; 0 for none.
-    nested, lost, unread : int
-        Ticks that came while another was handled; after the file was full; records without hardware counts.
-    tables : int
-        Translation units with software counters that were loaded.
-    threads : int
-        Threads that were sampled.
-    marks : Mark
-        What was noticed.
-    interrupts : int
-        Function call interrupts that the program's processors took while an observer watched, the kernel's own
-        among them.
-    user_us, system_us, wall_ns : int
-        CPU time and duration of the program as its observer saw them; 0 inside.
-    observer_cpu : int
-        Processor that the observer kept for itself, or negative.
-    os_columns : tuple of str
-        Names of the operating-system counters in each record.
-    papi_version : str
-        Of the PAPI library that was loaded, `7.0`; '' for none.
-    sample_rate, tick_ns : int, default 0
-        Where an observer watched an event that ended intervals: what the kernel throttled by.
-    """
-
+    # Structured array of the whole records of all threads, in the order in which they were begun; cumulative values.
     rows: NDArray[Any]
+    # `waiting` (no program attached), `attached` (ended without its last record), `finished`, `failed`.
     state: Literal["waiting", "attached", "finished", "failed"]
-    message: str
-    owner: int
+    message: str  # Why it failed
+    owner: int  # Process id of the program that claimed the file; 0 for none
+    # nested, lost, unread: Ticks that came while another was handled; after the file was full; records without
+    # hardware counts.
     nested: int
     lost: int
     unread: int
-    tables: int
-    threads: int
-    marks: Mark
+    tables: int  # Translation units with software counters that were loaded
+    threads: int  # Threads that were sampled
+    marks: Mark  # What was noticed
+    # Function call interrupts that the program's processors took while an observer watched, the kernel's own among
+    # them.
     interrupts: int
+    # user_us, system_us, wall_ns: CPU time and duration of the program as its observer saw them; 0 inside.
     user_us: int
     system_us: int
     wall_ns: int
-    observer_cpu: int
-    os_columns: tuple[str, ...]
-    papi_version: str
+    observer_cpu: int  # Processor that the observer kept for itself, or negative
+    os_columns: tuple[str, ...]  # Names of the operating-system counters in each record
+    papi_version: str  # Of the PAPI library that was loaded, `7.0`; '' for none
+    # sample_rate, tick_ns: Where an observer watched an event that ended intervals: what the kernel throttled by.
     sample_rate: int = 0
     tick_ns: int = 0
 

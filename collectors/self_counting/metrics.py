@@ -21,21 +21,11 @@ _SIMULATED = "callgrind::"
 
 @dataclass(frozen=True)
 class Chosen:
-    """The requested metrics that this process can count.
+    """The requested metrics that this process can count."""
 
-    Attributes
-    ----------
-    thread : tuple of ThreadCounters
-        Opened counters of the calling thread.
-    process : tuple of ProcessCounters
-        Opened counters of the operating system.
-    refused : mapping of str to str
-        Metrics that cannot be counted, and why.
-    """
-
-    thread: tuple[ThreadCounters, ...]
-    process: tuple[ProcessCounters, ...]
-    refused: Mapping[str, str]
+    thread: tuple[ThreadCounters, ...]  # Opened counters of the calling thread
+    process: tuple[ProcessCounters, ...]  # Opened counters of the operating system
+    refused: Mapping[str, str]  # Metrics that cannot be counted, and why
 
 
 def choose(names: Sequence[str], *, compiler: str = "cc", children: bool = False) -> Chosen:

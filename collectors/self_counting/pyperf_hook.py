@@ -52,37 +52,21 @@ _COMMAND = "the command, all that it starts and waits for, and the thread that s
 
 @dataclass
 class Tally:
-    """What was counted between `__enter__` and `__exit__`, and how.
+    """What was counted between `__enter__` and `__exit__`, and how."""
 
-    Attributes
-    ----------
-    scope : str
-        Whose events these are.
-    sources : dict of str to list of str, optional
-        Each source, and the metrics that it counted.
-    refused : dict of str to str, optional
-        Metrics that could not be counted, each with the reason.
-    empty : dict of str to int, optional
-        What a pair with nothing in between counts (median), where that is not zero.
-    totals : dict of str to int, optional
-        Sum of each metric over all pairs.
-    pairs, unread : int, default 0
-        Of `__enter__` and `__exit__`; those of them that could not be read, and are in no total.
-    enabled_ns, running_ns : int, default 0
-        How long perf_event's counters were wanted, and counted.
-    other_threads_ns : int, default 0
-        CPU time of the worker's other threads meanwhile, which no counter of its main thread holds.
-    """
-
-    scope: str
-    sources: dict[str, list[str]] = field(default_factory=dict)
-    refused: dict[str, str] = field(default_factory=dict)
+    scope: str  # Whose events these are
+    sources: dict[str, list[str]] = field(default_factory=dict)  # Each source, and the metrics that it counted
+    refused: dict[str, str] = field(default_factory=dict)  # Metrics that could not be counted, each with the reason
+    # What a pair with nothing in between counts (median), where that is not zero.
     empty: dict[str, int] = field(default_factory=dict)
-    totals: dict[str, int] = field(default_factory=dict)
+    totals: dict[str, int] = field(default_factory=dict)  # Sum of each metric over all pairs
+    # pairs, unread: Of `__enter__` and `__exit__`; those of them that could not be read, and are in no total.
     pairs: int = 0
     unread: int = 0
+    # enabled_ns, running_ns: How long perf_event's counters were wanted, and counted.
     enabled_ns: int = 0
     running_ns: int = 0
+    # CPU time of the worker's other threads meanwhile, which no counter of its main thread holds.
     other_threads_ns: int = 0
 
     def add(self, other: Tally) -> None:

@@ -96,21 +96,11 @@ PRESETS: Mapping[str, str] = MappingProxyType(
 
 @dataclass(frozen=True)
 class OsGroup:
-    """Counters that the operating system gives in one reading.
+    """Counters that the operating system gives in one reading."""
 
-    Attributes
-    ----------
-    bit : int
-        The group in the record file's set of groups.
-    source : str
-        Where they are read.
-    metrics : mapping of str to str
-        Each with its meaning, in the order in which a record holds them.
-    """
-
-    bit: int
-    source: str
-    metrics: Mapping[str, str]
+    bit: int  # The group in the record file's set of groups
+    source: str  # Where they are read
+    metrics: Mapping[str, str]  # Each with its meaning, in the order in which a record holds them
 
 
 OS_GROUPS = (

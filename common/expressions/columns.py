@@ -59,37 +59,19 @@ class Undefined:
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """The result of an expression.
+    """The result of an expression."""
 
-    Attributes
-    ----------
-    values : polars.Series
-        Null in the rows of `undefined`, and where a column that the expression uses is missing.
-    undefined : tuple of Undefined
-        Rows without a result, by reason.
-    """
-
-    values: pl.Series
-    undefined: tuple[Undefined, ...]
+    values: pl.Series  # Null in the rows of `undefined`, and where a column that the expression uses is missing
+    undefined: tuple[Undefined, ...]  # Rows without a result, by reason
 
 
 @dataclass(frozen=True, eq=False)
 class ColumnExpression:
-    """An expression over columns of known types, checked and translated; made by `parse_column_expression`.
+    """An expression over columns of known types, checked and translated; made by `parse_column_expression`."""
 
-    Attributes
-    ----------
-    text : str
-        The expression as it was written.
-    columns : tuple of str
-        The columns that it uses, in order of first use.
-    type : {"number", "truth", "text"}
-        The type of the result.
-    """
-
-    text: str
-    columns: tuple[str, ...]
-    type: ResultType
+    text: str  # The expression as it was written
+    columns: tuple[str, ...]  # The columns that it uses, in order of first use
+    type: ResultType  # {"number", "truth", "text"}: The type of the result
     _inputs: tuple[pl.Expr, ...]
     _steps: tuple[pl.Expr, ...]
     _result: pl.Expr

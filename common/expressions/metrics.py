@@ -55,18 +55,10 @@ _ALLOWED = "an expression consists of metric names, numbers, + - * /, parenthese
 
 @dataclass(frozen=True)
 class MetricExpression:
-    """An arithmetic expression over metrics, made by `parse_metric_expression`.
+    """An arithmetic expression over metrics, made by `parse_metric_expression`."""
 
-    Attributes
-    ----------
-    text : str
-        The expression, blanks and line ends as single blanks.
-    names : tuple of str
-        The metrics that it needs, each once, in the order of first use.
-    """
-
-    text: str
-    names: tuple[str, ...]
+    text: str  # The expression, blanks and line ends as single blanks
+    names: tuple[str, ...]  # The metrics that it needs, each once, in the order of first use
     _tree: ast.expr = field(repr=False, compare=False)
 
     def evaluate(self, columns: Mapping[str, ArrayLike]) -> NDArray[np.float64]:

@@ -71,40 +71,20 @@ _EXTREMES: Mapping[str, Callable[[pl.Expr, pl.Expr], pl.Expr]] = {"max": pl.Expr
 
 @dataclass(frozen=True)
 class Term:
-    """A translated part of an expression.
+    """A translated part of an expression."""
 
-    Attributes
-    ----------
-    value : polars.Expr
-        A column: of an input, of a step, or of a literal repeated.
-    type : {"number", "truth", "text"}
-        The type of the value.
-    """
-
-    value: pl.Expr
-    type: ResultType
+    value: pl.Expr  # A column: of an input, of a step, or of a literal repeated
+    type: ResultType  # {"number", "truth", "text"}: The type of the value
 
 
 @dataclass(frozen=True)
 class Check:
-    """A condition under which a part has no value.
+    """A condition under which a part has no value."""
 
-    Attributes
-    ----------
-    bad : polars.Expr
-        True in the rows without a value.
-    value : polars.Expr
-        What has no value there.
-    why : str
-        The reason, for messages.
-    position : int
-        Where in the text, from 1.
-    """
-
-    bad: pl.Expr
-    value: pl.Expr
-    why: str
-    position: int
+    bad: pl.Expr  # True in the rows without a value
+    value: pl.Expr  # What has no value there
+    why: str  # The reason, for messages
+    position: int  # Where in the text, from 1
 
 
 class Translator:

@@ -34,33 +34,19 @@ PENALTIES = (0.0, 0.125, 0.25, 0.5, 1.0, 2.0, 4.0)
 
 @dataclass
 class Found:
-    """Results for one workload.
+    """Results for one workload."""
 
-    Attributes
-    ----------
-    workload : Workload
-        The program.
-    pairs : list of Pair
-        The traces.
-    ways, within : dict of str to dict
-        By judge, way and budget: the share of scores 0, one a pair; the same for scores up to 1.
-    penalties : dict of str to list of list of float
-        By judge and for each of `PENALTIES`, without anchors: the share of scores 0, one a pair.
-    flat : list of float
-        Share of the path that is called flat, one a pair.
-    strays : list of list of float
-        Intervals by which plain DTW is off, median and 90 %, a list a pair.
-    regions : list of tuple of float
-        Share of stretches whose borders are within the stated uncertainty, and its median, one a pair.
-    """
-
-    workload: Workload
-    pairs: list[Pair]
+    workload: Workload  # The program
+    pairs: list[Pair]  # The traces
+    # ways, within: By judge, way and budget: the share of scores 0, one a pair; the same for scores up to 1.
     ways: dict[str, dict[str, dict[int, list[float]]]] = field(default_factory=dict)
     within: dict[str, dict[str, dict[int, list[float]]]] = field(default_factory=dict)
+    # By judge and for each of `PENALTIES`, without anchors: the share of scores 0, one a pair.
     penalties: dict[str, list[list[float]]] = field(default_factory=dict)
-    flat: list[float] = field(default_factory=list)
+    flat: list[float] = field(default_factory=list)  # Share of the path that is called flat, one a pair
+    # Intervals by which plain DTW is off, median and 90 %, a list a pair.
     strays: list[list[float]] = field(default_factory=list)
+    # Share of stretches whose borders are within the stated uncertainty, and its median, one a pair.
     regions: list[tuple[float, float]] = field(default_factory=list)
 
 

@@ -16,27 +16,13 @@ from unperturbed.collectors.data import Trace
 
 @dataclass(frozen=True)
 class Workload:
-    """A campaign and its milestones.
+    """A campaign and its milestones."""
 
-    Attributes
-    ----------
-    name : str
-        Of its spec.
-    subsets : tuple of str
-        The two configurations whose runs are aligned.
-    anchor : str
-        The milestone that the runs are aligned by.
-    judges : tuple of str
-        The milestones that judge the alignment, rarest first.
-    paper : str
-        The paper's program of the same kind.
-    """
-
-    name: str
-    subsets: tuple[str, str]
-    anchor: str
-    judges: tuple[str, ...]
-    paper: str
+    name: str  # Of its spec
+    subsets: tuple[str, str]  # The two configurations whose runs are aligned
+    anchor: str  # The milestone that the runs are aligned by
+    judges: tuple[str, ...]  # The milestones that judge the alignment, rarest first
+    paper: str  # The paper's program of the same kind
 
 
 WORKLOADS = (
@@ -56,14 +42,9 @@ PROCESSOR_WORKLOADS = (
 
 @dataclass(frozen=True)
 class Pair:
-    """Two runs of one workload that collected different metrics.
+    """Two runs of one workload that collected different metrics."""
 
-    Attributes
-    ----------
-    a, b : Trace
-        The runs.
-    """
-
+    # a, b: The runs.
     a: Trace
     b: Trace
 

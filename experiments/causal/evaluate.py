@@ -48,28 +48,15 @@ SIMULATED = {"PAPI_L2_DCM": "PAPI_L2_TCM"}
 
 @dataclass(frozen=True)
 class Part:
-    """A part of the page.
+    """A part of the page."""
 
-    Attributes
-    ----------
-    name : str
-        Its name.
-    specs : tuple of str
-        Its sweeps, each a spec beside this file, without `.yaml`.
-    module : str
-        Where `findings(campaign, figures)` is. It is given the campaign's folder; of a part with several sweeps the
-        folder that holds them all.
-    needs : str
-        What not every host has, for the page; empty where all can do it.
-    simulated : bool
-        The specs count a processor's misses, and the part a simulator's.
-    """
-
-    name: str
-    specs: tuple[str, ...]
+    name: str  # Its name
+    specs: tuple[str, ...]  # Its sweeps, each a spec beside this file, without `.yaml`
+    # Where `findings(campaign, figures)` is. It is given the campaign's folder; of a part with several sweeps the
+    # folder that holds them all.
     module: str
-    needs: str = ""
-    simulated: bool = False
+    needs: str = ""  # What not every host has, for the page; empty where all can do it
+    simulated: bool = False  # The specs count a processor's misses, and the part a simulator's
 
     def within(self, folder: Path) -> Path:
         """Return the folder, in one of sweeps, where those of this part are: simulated ones have a folder of theirs."""

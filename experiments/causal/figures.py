@@ -32,51 +32,27 @@ _SVG = "http://www.w3.org/2000/svg"
 
 @dataclass(frozen=True)
 class Points:
-    """Points of one colour, and the curve through them.
+    """Points of one colour, and the curve through them."""
 
-    Attributes
-    ----------
-    label : str
-        For the legend; empty: none.
-    x, y : sequence of float
-        Coordinates.
-    curve : pair of sequences of float, optional
-        Where the curve goes; NaN in its y interrupts it.
-    colour : str, optional
-        By default the colour of its place in the panel.
-    marker : str
-        matplotlib's.
-    """
-
-    label: str
+    label: str  # For the legend; empty: none
+    # x, y: Coordinates.
     x: Sequence[float]
     y: Sequence[float]
-    curve: tuple[Sequence[float], Sequence[float]] | None = None
-    colour: str = ""
-    marker: str = "o"
+    curve: tuple[Sequence[float], Sequence[float]] | None = None  # Where the curve goes; NaN in its y interrupts it
+    colour: str = ""  # By default the colour of its place in the panel
+    marker: str = "o"  # matplotlib's
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One pair of axes.
+    """One pair of axes."""
 
-    Attributes
-    ----------
-    x, y : str
-        What the axes show, with units.
-    points : sequence of Points
-        What is drawn.
-    title : str
-        The panel's title.
-    limits : Mapping[str, Any], optional
-        Mapping of str to anything For `Axes.set`: `xscale`, `ylim`, `xticks`, ….
-    """
-
+    # x, y: What the axes show, with units.
     x: str
     y: str
-    points: Sequence[Points]
-    title: str = ""
-    limits: Mapping[str, Any] | None = None
+    points: Sequence[Points]  # What is drawn
+    title: str = ""  # The panel's title
+    limits: Mapping[str, Any] | None = None  # Mapping of str to anything For `Axes.set`: `xscale`, `ylim`, `xticks`, …
 
 
 def draw_panels(path: Path, panels: Sequence[Panel], *, height: float = 3.3) -> None:

@@ -12,24 +12,12 @@ _AGREES = {True: "yes", False: "**no**", None: "in part"}
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim of a paper, compared with the data.
+    """A claim of a paper, compared with the data."""
 
-    Attributes
-    ----------
-    paper : str
-        What the paper claims, and where.
-    found : str
-        What was found here, with figures.
-    agrees : bool or None
-        None: in part.
-    verdict : str, default ""
-        Shown in the table instead of yes, no or in part, where the data cannot decide.
-    """
-
-    paper: str
-    found: str
-    agrees: bool | None
-    verdict: str = ""
+    paper: str  # What the paper claims, and where
+    found: str  # What was found here, with figures
+    agrees: bool | None  # None: in part
+    verdict: str = ""  # Shown in the table instead of yes, no or in part, where the data cannot decide
 
 
 def claims_table(claims: Iterable[Claim]) -> str:

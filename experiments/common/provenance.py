@@ -23,25 +23,14 @@ _CHECKOUT = Path(__file__).parents[2]
 
 @dataclass(frozen=True)
 class Provenance:
-    """Where and when one campaign ran.
+    """Where and when one campaign ran."""
 
-    Attributes
-    ----------
-    host : str
-        Processor, kernel and virtual machine.
-    first, last : str
-        Day on which its first and its last run began, ISO 8601.
-    loads : tuple of float
-        Load average of the last minute before each run. The campaign's own runs are part of it.
-    version : str
-        Of this tool.
-    """
-
-    host: str
+    host: str  # Processor, kernel and virtual machine
+    # first, last: Day on which its first and its last run began, ISO 8601.
     first: str
     last: str
-    loads: tuple[float, ...]
-    version: str
+    loads: tuple[float, ...]  # Load average of the last minute before each run. The campaign's own runs are part of it.
+    version: str  # Of this tool
 
 
 def provenance_of(campaign: Path) -> Provenance:

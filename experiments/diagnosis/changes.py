@@ -17,28 +17,16 @@ MP3_MS = 1000 * 1152 / SAMPLE_RATE
 
 @dataclass(frozen=True)
 class Change:
-    """One way to disturb a pipeline.
+    """One way to disturb a pipeline."""
 
-    Attributes
-    ----------
-    name : str
-        What is changed.
-    place : str
-        Where it acts; "" when the host is disturbed.
-    unit : str
-        Of its strengths.
-    one_stream, two_streams : dict of float to int
-        How often each strength is recorded, in pipelines of one and of two streams; clips take turns.
-    pipelines : tuple of str
-        The pipelines that it is put into.
-    """
-
-    name: str
-    place: str
-    unit: str
+    name: str  # What is changed
+    place: str  # Where it acts; "" when the host is disturbed
+    unit: str  # Of its strengths
+    # one_stream, two_streams: How often each strength is recorded, in pipelines of one and of two streams; clips take
+    # turns.
     one_stream: dict[float, int]
     two_streams: dict[float, int]
-    pipelines: tuple[str, ...] = ("decode", "avi", "ogg", "matroska")
+    pipelines: tuple[str, ...] = ("decode", "avi", "ogg", "matroska")  # The pipelines that it is put into
 
     @property
     def disturbs_host(self) -> bool:

@@ -54,26 +54,13 @@ THETA = 0.25
 
 @dataclass(frozen=True)
 class Diagnosed:
-    """A test trace and its diagnosis.
+    """A test trace and its diagnosis."""
 
-    Attributes
-    ----------
-    row : dict
-        As the recorder wrote it.
-    verdict : str
-        Of the diagnosis.
-    kinds : tuple of str
-        The kinds of anomaly that it names.
-    papers : tuple of int
-        The paper's occurrence and dropping distance from the first reference.
-    lcs, dtw : int, float
-        Plain distances from the first reference, which know of no time and of no kind.
-    """
-
-    row: dict[str, Any]
-    verdict: str
-    kinds: tuple[str, ...]
-    papers: tuple[int, int]
+    row: dict[str, Any]  # As the recorder wrote it
+    verdict: str  # Of the diagnosis
+    kinds: tuple[str, ...]  # The kinds of anomaly that it names
+    papers: tuple[int, int]  # The paper's occurrence and dropping distance from the first reference
+    # lcs, dtw: Plain distances from the first reference, which know of no time and of no kind.
     lcs: int
     dtw: float
 

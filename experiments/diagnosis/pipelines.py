@@ -34,23 +34,12 @@ Settings = Mapping[str, Mapping[str, str]]
 
 @dataclass(frozen=True)
 class Clip:
-    """A clip that GStreamer makes itself.
+    """A clip that GStreamer makes itself."""
 
-    Attributes
-    ----------
-    name : str
-        The test picture, as videotestsrc calls it.
-    wave : str
-        The test sound, as audiotestsrc calls it.
-    frames : int
-        Pictures, at `FRAME_RATE`.
-    width, height : int
-        Of a picture.
-    """
-
-    name: str
-    wave: str
-    frames: int
+    name: str  # The test picture, as videotestsrc calls it
+    wave: str  # The test sound, as audiotestsrc calls it
+    frames: int  # Pictures, at `FRAME_RATE`
+    # width, height: Of a picture.
     width: int = WIDTH
     height: int = HEIGHT
 
@@ -62,32 +51,21 @@ class Clip:
 
 @dataclass(frozen=True)
 class Pipeline:
-    """A container and its codecs, and how they are played.
+    """A container and its codecs, and how they are played."""
 
-    Attributes
-    ----------
-    name : str
-        Traces are named after it.
-    suffix, muxer, demuxer : str
-        Of the container.
-    video_encoder, video_decoder, audio_encoder, audio_decoder : str
-        Elements with their properties; no audio: one stream.
-    timed : bool
-        Whether the sinks show each buffer when it is due, or as soon as it arrives.
-    drops_late : bool
-        Whether a picture that is late by more than 20 ms is not shown, as in a player's window.
-    """
-
-    name: str
+    name: str  # Traces are named after it
+    # suffix, muxer, demuxer: Of the container.
     suffix: str
     muxer: str
     demuxer: str
+    # video_encoder, video_decoder, audio_encoder, audio_decoder: Elements with their properties; no audio: one
+    # stream.
     video_encoder: str
     video_decoder: str
     audio_encoder: str = ""
     audio_decoder: str = ""
-    timed: bool = True
-    drops_late: bool = False
+    timed: bool = True  # Whether the sinks show each buffer when it is due, or as soon as it arrives
+    drops_late: bool = False  # Whether a picture that is late by more than 20 ms is not shown, as in a player's window
 
     @property
     def sinks(self) -> tuple[str, ...]:

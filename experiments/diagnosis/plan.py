@@ -19,32 +19,15 @@ CLEAN = 130
 
 @dataclass(frozen=True)
 class PlannedTrace:
-    """One trace to record.
+    """One trace to record."""
 
-    Attributes
-    ----------
-    name : str
-        Of its files; unique.
-    role : {"reference", "clean", "anomalous"}
-        What it is for.
-    pipeline : Pipeline
-        What plays.
-    clip : Clip
-        What is played.
-    change : Change or None
-        What is changed in the pipeline.
-    strength : float
-        How much; 0 when nothing is changed.
-    seed : int
-        Of what is random in a disturbance of the host. What `identity` drops is drawn by GLib, which takes no seed.
-    """
-
-    name: str
-    role: Literal["reference", "clean", "anomalous"]
-    pipeline: Pipeline
-    clip: Clip
-    change: Change | None
-    strength: float
+    name: str  # Of its files; unique
+    role: Literal["reference", "clean", "anomalous"]  # What it is for
+    pipeline: Pipeline  # What plays
+    clip: Clip  # What is played
+    change: Change | None  # What is changed in the pipeline
+    strength: float  # How much; 0 when nothing is changed
+    # Of what is random in a disturbance of the host. What `identity` drops is drawn by GLib, which takes no seed.
     seed: int
 
 

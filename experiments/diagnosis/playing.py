@@ -22,26 +22,13 @@ MEMORY_PROCESS = 64 << 20
 
 @dataclass(frozen=True)
 class Played:
-    """A run of the player.
+    """A run of the player."""
 
-    Attributes
-    ----------
-    shown : list of str
-        The lines of the probe.
-    printed : str
-        Its output.
-    exit_code : int
-        Negative for a signal.
-    duration_s : float
-        From its start to its end.
-    others_share : float
-        Share of the host's CPU time meanwhile that neither the player nor this process used; it includes stress.
-    """
-
-    shown: list[str]
-    printed: str
-    exit_code: int
-    duration_s: float
+    shown: list[str]  # The lines of the probe
+    printed: str  # Its output
+    exit_code: int  # Negative for a signal
+    duration_s: float  # From its start to its end
+    # Share of the host's CPU time meanwhile that neither the player nor this process used; it includes stress.
     others_share: float
 
 

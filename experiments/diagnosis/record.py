@@ -41,18 +41,10 @@ class NotAsPlannedError(RuntimeError):
 
 @dataclass(frozen=True)
 class Studio:
-    """Where traces are recorded.
+    """Where traces are recorded."""
 
-    Attributes
-    ----------
-    folder : Path
-        The campaign's: clips/, traces/ with a log and a row for each trace, traces.csv.
-    processor : int
-        The processor that the player and the stress run on.
-    """
-
-    folder: Path
-    processor: int
+    folder: Path  # The campaign's: clips/, traces/ with a log and a row for each trace, traces.csv
+    processor: int  # The processor that the player and the stress run on
 
     def row_file(self, trace: PlannedTrace) -> Path:
         """Return the file of a trace's row."""

@@ -38,21 +38,11 @@ _END = re.compile(r"\d+ event .*?\((screen|speaker):sink\) E \(type: eos ")
 
 @dataclass(frozen=True)
 class Shown:
-    """One buffer at a sink.
+    """One buffer at a sink."""
 
-    Attributes
-    ----------
-    arrival_ms : float
-        When it was shown (CLOCK_MONOTONIC).
-    due_ms : float
-        Its presentation time in the clip.
-    lasts_ms : float
-        How long it plays.
-    """
-
-    arrival_ms: float
-    due_ms: float
-    lasts_ms: float
+    arrival_ms: float  # When it was shown (CLOCK_MONOTONIC)
+    due_ms: float  # Its presentation time in the clip
+    lasts_ms: float  # How long it plays
 
     @property
     def lateness_ms(self) -> float:
@@ -62,37 +52,21 @@ class Shown:
 
 @dataclass(frozen=True)
 class Measured:
-    """What was shown of a clip. Times in milliseconds.
+    """What was shown of a clip. Times in milliseconds."""
 
-    Attributes
-    ----------
-    end_reached : bool
-        Whether the end of the clip reached every sink, without an error.
-    pictures_due, pictures_shown : int
-        Of the whole clip.
-    pictures_lost_share : float
-        Share of the pictures that is missing until the clip's end, or the last shown where it was not reached.
-    lost_in_sequence : int
-        Most pictures that are missing in sequence.
-    sound_lost_share : float
-        Share of the sound that is missing.
-    missing_end_ms : float
-        The clip's rest after the last picture or sound shown.
-    late_ms : float
-        The most that the stream that was less late came after the clip's pace, from its first buffer on; the
-        picture's, without sound.
-    sound_late_ms, sound_early_ms : float
-        The largest offsets of sound against picture that lasted; 0 without sound.
-    """
-
-    end_reached: bool
+    end_reached: bool  # Whether the end of the clip reached every sink, without an error
+    # pictures_due, pictures_shown: Of the whole clip.
     pictures_due: int
     pictures_shown: int
+    # Share of the pictures that is missing until the clip's end, or the last shown where it was not reached.
     pictures_lost_share: float
-    lost_in_sequence: int
-    sound_lost_share: float
-    missing_end_ms: float
+    lost_in_sequence: int  # Most pictures that are missing in sequence
+    sound_lost_share: float  # Share of the sound that is missing
+    missing_end_ms: float  # The clip's rest after the last picture or sound shown
+    # The most that the stream that was less late came after the clip's pace, from its first buffer on; the picture's,
+    # without sound.
     late_ms: float
+    # sound_late_ms, sound_early_ms: The largest offsets of sound against picture that lasted; 0 without sound.
     sound_late_ms: float
     sound_early_ms: float
 

@@ -34,37 +34,18 @@ _TAILS: Mapping[str, Callable[[np.random.Generator, tuple[int, ...]], Any]] = {
 
 @dataclass(frozen=True)
 class Server:
-    """What a run is like.
+    """What a run is like."""
 
-    Attributes
-    ----------
-    requests : int
-        Answered in a run.
-    steps : int
-        Of a request, each of a plugin of its own; 3 gives the plugins and times of recorded logs.
-    tail : str
-        How much a step's time varies; one of `_TAILS`.
-    drift : float
-        Logarithm of the slowdown of every run from its beginning to its end.
-    memory : float
-        Share of a request's deviation in speed that the next one keeps; 1 is a random walk.
-    bursts, burst_length : float
-        Share of runs that are faster for a while, and the share of the run that this lasts.
-    slow : float
-        By what a phase takes longer.
-    everything : bool
-        Whether all steps are slower in the phase, or the last one alone.
-    """
-
-    requests: int = 150
-    steps: int = 3
-    tail: str = "light"
-    drift: float = 0.0
-    memory: float = 0.6
+    requests: int = 150  # Answered in a run
+    steps: int = 3  # Of a request, each of a plugin of its own; 3 gives the plugins and times of recorded logs
+    tail: str = "light"  # How much a step's time varies; one of `_TAILS`
+    drift: float = 0.0  # Logarithm of the slowdown of every run from its beginning to its end
+    memory: float = 0.6  # Share of a request's deviation in speed that the next one keeps; 1 is a random walk
+    # bursts, burst_length: Share of runs that are faster for a while, and the share of the run that this lasts.
     bursts: float = 0.3
     burst_length: float = 0.1
-    slow: float = 1.0
-    everything: bool = True
+    slow: float = 1.0  # By what a phase takes longer
+    everything: bool = True  # Whether all steps are slower in the phase, or the last one alone
 
     def run(self, seed: int, phase: tuple[float, float] = (0, 0)) -> EventTrace:
         """Return the log of a run, slow between two shares of its requests."""

@@ -46,22 +46,13 @@ Subset = frozenset[str]
 
 @dataclass(frozen=True)
 class Interaction:
-    """Two subsets without a common metric, and what they do together.
+    """Two subsets without a common metric, and what they do together."""
 
-    Attributes
-    ----------
-    first, second : frozenset of str
-        The subsets.
-    change : Change
-        The change of their union whose effect differs most from the sum of its parts' effects.
-    parts : tuple of Change
-        The same pair or metric in each subset.
-    """
-
+    # first, second: The subsets.
     first: Subset
     second: Subset
-    change: Change
-    parts: tuple[Change, Change]
+    change: Change  # The change of their union whose effect differs most from the sum of its parts' effects
+    parts: tuple[Change, Change]  # The same pair or metric in each subset
 
     @property
     def excess(self) -> float:

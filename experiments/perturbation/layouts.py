@@ -48,54 +48,29 @@ FloatArray = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Step:
-    """A configuration and its sham in the same layouts.
+    """A configuration and its sham in the same layouts."""
 
-    Attributes
-    ----------
-    metric : str
-        The software metric that came in last.
-    added : float
-        Increments that it executes, as a share of the baseline's instructions.
-    counting, sham : Verdict
-        Inner changes against the baseline; the pairs of both are in the same order.
-    outer, outer_sham : Verdict
-        Outer changes, of each metric with itself after alignment.
-    shared : array of bool, shape (draws, 2, pairs)
-        What is called perturbed when the layouts are drawn again: in the step, in its sham.
-    parts : array of float64, shape (draws,)
-        How much of the changes the sham shows, see `part_of`.
-    """
-
-    metric: str
-    added: float
+    metric: str  # The software metric that came in last
+    added: float  # Increments that it executes, as a share of the baseline's instructions
+    # counting, sham: Inner changes against the baseline; the pairs of both are in the same order.
     counting: Verdict
     sham: Verdict
+    # outer, outer_sham: Outer changes, of each metric with itself after alignment.
     outer: Verdict
     outer_sham: Verdict
+    # (draws, 2, pairs): What is called perturbed when the layouts are drawn again: in the step, in its sham.
     shared: BoolArray
-    parts: FloatArray
+    parts: FloatArray  # (draws,): How much of the changes the sham shows, see `part_of`
 
 
 @dataclass(frozen=True)
 class Layouts:
-    """A program in its layouts.
+    """A program in its layouts."""
 
-    Attributes
-    ----------
-    program : Program
-        The program.
-    baseline : Baseline
-        Its runs that count nothing, each in a layout of its own.
-    intervals : tuple of int
-        The shortest and the longest run.
-    steps : tuple of Step
-        From the rarest metric to all.
-    """
-
-    program: Program
-    baseline: Baseline
-    intervals: tuple[int, int]
-    steps: tuple[Step, ...]
+    program: Program  # The program
+    baseline: Baseline  # Its runs that count nothing, each in a layout of its own
+    intervals: tuple[int, int]  # The shortest and the longest run
+    steps: tuple[Step, ...]  # From the rarest metric to all
 
 
 def in_layouts(program: Program, spec: Path, campaign: Path, *, draws: int = DRAWS) -> Layouts:

@@ -22,26 +22,15 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True)
 class Program:
-    """A program of the experiment.
+    """A program of the experiment."""
 
-    Attributes
-    ----------
-    name : str
-        Of its spec.
-    stands_for : str
-        The paper's program of table 1, and whether the paper saw it perturbed.
-    what, source, input : str
-        As in table 1.
-    long_input : str
-        The input of a processor's runs, which are longer.
-    """
-
-    name: str
-    stands_for: str
+    name: str  # Of its spec
+    stands_for: str  # The paper's program of table 1, and whether the paper saw it perturbed
+    # what, source, input: As in table 1.
     what: str
     source: str
     input: str
-    long_input: str
+    long_input: str  # The input of a processor's runs, which are longer
 
     @property
     def spec(self) -> Path:
@@ -87,39 +76,23 @@ PROGRAMS = (
 
 @dataclass(frozen=True)
 class Step:
-    """A configuration of the series, and what was found.
+    """A configuration of the series, and what was found."""
 
-    Attributes
-    ----------
-    metric : str
-        The software metric that came in.
-    traces : tuple of Trace
-        Its runs.
-    events : int
-        Increments that all its software metrics execute a run.
-    increment_ratio : float
-        Of the baseline's instructions. What the step executes beyond the baseline is `executed_ratio`.
-    rho : array of float64, shape (runs, pairs)
-        Inner correlations, for the baseline's pairs.
-    verdict, inner, outer : Verdict
-        Of the tool.
-    inner_as_paper, outer_as_paper : Verdict
-        By the paper's rule.
-    sham : Verdict or None
-        Verdict on the runs of its sham (the same rewriting, a no-op in the place of every increment), where the
-        campaign has such; None else.
-    """
-
-    metric: str
-    traces: tuple[Trace, ...]
-    events: int
+    metric: str  # The software metric that came in
+    traces: tuple[Trace, ...]  # Its runs
+    events: int  # Increments that all its software metrics execute a run
+    # Of the baseline's instructions. What the step executes beyond the baseline is `executed_ratio`.
     increment_ratio: float
-    rho: NDArray[np.float64]
+    rho: NDArray[np.float64]  # (runs, pairs): Inner correlations, for the baseline's pairs
+    # verdict, inner, outer: Of the tool.
     verdict: Verdict
     inner: Verdict
     outer: Verdict
+    # inner_as_paper, outer_as_paper: By the paper's rule.
     inner_as_paper: Verdict
     outer_as_paper: Verdict
+    # Verdict on the runs of its sham (the same rewriting, a no-op in the place of every increment), where the
+    # campaign has such; None else.
     sham: Verdict | None = None
 
     @property
@@ -155,26 +128,15 @@ class Step:
 
 @dataclass(frozen=True)
 class Series:
-    """A program's steps.
-
-    Attributes
-    ----------
-    spec : CampaignSpec
-        Of the campaign.
-    baseline : Baseline
-        Its baseline runs.
-    left_out : tuple of int
-        Pairs and metrics of each baseline run that the paper's rule calls perturbed, the others being the baseline.
-    left_out_verdicts : tuple of str
-        The tool's verdict on each of these runs.
-    """
+    """A program's steps."""
 
     program: Program
-    spec: CampaignSpec
-    baseline: Baseline
+    spec: CampaignSpec  # Of the campaign
+    baseline: Baseline  # Its baseline runs
     steps: tuple[Step, ...]
+    # Pairs and metrics of each baseline run that the paper's rule calls perturbed, the others being the baseline.
     left_out: tuple[int, ...]
-    left_out_verdicts: tuple[str, ...]
+    left_out_verdicts: tuple[str, ...]  # The tool's verdict on each of these runs
 
     @property
     def pairs(self) -> tuple[Pair, ...]:

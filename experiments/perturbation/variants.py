@@ -22,18 +22,11 @@ COUNTERS = ("PAPI_TOT_INS", "PAPI_TOT_CYC", "PAPI_BR_INS", "PAPI_BR_MSP", "PAPI_
 
 @dataclass(frozen=True)
 class Input:
-    """What decides how long a program runs.
+    """What decides how long a program runs."""
 
-    Attributes
-    ----------
-    key : str
-        Key of the spec's `program`, or a file beside the spec.
-    written, short, long : str
-        The text there; what makes the run about a third as long, for a simulator; and what gives a processor some
-        seconds of work.
-    """
-
-    key: str
+    key: str  # Key of the spec's `program`, or a file beside the spec
+    # written, short, long: The text there; what makes the run about a third as long, for a simulator; and what gives
+    # a processor some seconds of work.
     written: str
     short: str
     long: str

@@ -62,21 +62,11 @@ _DIGITS[list(b"0123456789abcdefABCDEF")] = [*range(16), *range(10, 16)]
 
 @dataclass(frozen=True)
 class AccessPath:
-    """A path of accesses, with the stage of the program at each.
+    """A path of accesses, with the stage of the program at each."""
 
-    Attributes
-    ----------
-    pages : tuple of int
-        Pages in the order in which they were brought in.
-    stages : tuple of str
-        Of each.
-    recorded : str
-        Where and when.
-    """
-
-    pages: tuple[int, ...]
-    stages: tuple[str, ...]
-    recorded: str
+    pages: tuple[int, ...]  # Pages in the order in which they were brought in
+    stages: tuple[str, ...]  # Of each
+    recorded: str  # Where and when
 
 
 def read_path(file: Path = FAULTS) -> AccessPath:

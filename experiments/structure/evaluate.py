@@ -67,30 +67,14 @@ WAYS: Mapping[str, Mapping[str, Any]] = {
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """Phases and words of a program's runs.
+    """Phases and words of a program's runs."""
 
-    Attributes
-    ----------
-    program : Program
-        What ran.
-    runs : tuple of Trace
-        Those with the milestones.
-    sequence : StructuralSequence
-        Of the first run.
-    truth : Truth
-        Of the first run, by its milestones.
-    dictionary : Dictionary
-        Learned from the sequence, by default.
-    paper : Dictionary
-        Learned from the sequence by the paper's composite algorithm.
-    """
-
-    program: Program
-    runs: tuple[Trace, ...]
-    sequence: StructuralSequence
-    truth: Truth
-    dictionary: Dictionary
-    paper: Dictionary
+    program: Program  # What ran
+    runs: tuple[Trace, ...]  # Those with the milestones
+    sequence: StructuralSequence  # Of the first run
+    truth: Truth  # Of the first run, by its milestones
+    dictionary: Dictionary  # Learned from the sequence, by default
+    paper: Dictionary  # Learned from the sequence by the paper's composite algorithm
 
     @property
     def dictionaries(self) -> dict[str, Dictionary]:

@@ -20,21 +20,11 @@ UNKNOWN = -1
 
 @dataclass(frozen=True)
 class Program:
-    """A program whose phases are known by milestones.
+    """A program whose phases are known by milestones."""
 
-    Attributes
-    ----------
-    name : str
-        Also of its spec.
-    milestones : mapping of str to str
-        From a software metric to the phase that begins where it counts.
-    words : tuple of tuple of str
-        Order of the phases in the program's text.
-    """
-
-    name: str
-    milestones: Mapping[str, str]
-    words: tuple[tuple[str, ...], ...]
+    name: str  # Also of its spec
+    milestones: Mapping[str, str]  # From a software metric to the phase that begins where it counts
+    words: tuple[tuple[str, ...], ...]  # Order of the phases in the program's text
 
     @property
     def phases(self) -> tuple[str, ...]:
@@ -60,21 +50,13 @@ BLOCKSORT = Program(
 
 @dataclass(frozen=True, eq=False)
 class Truth:
-    """A run's phases by its milestones.
+    """A run's phases by its milestones."""
 
-    Attributes
-    ----------
-    labels : array of int64, shape (intervals,)
-        Phase that an interval lies in as a whole; −1 where a milestone falls into it, and before the first one.
-    begins : array of int64, shape (k,)
-        Intervals in which a phase begins, in order.
-    order : array of int64, shape (k,)
-        The phases that begin there.
-    """
-
+    # (intervals,): Phase that an interval lies in as a whole; −1 where a milestone falls into it, and before the
+    # first one.
     labels: Labels
-    begins: Labels
-    order: Labels
+    begins: Labels  # (k,): Intervals in which a phase begins, in order
+    order: Labels  # (k,): The phases that begin there
 
 
 def truth_of(trace: Trace, program: Program) -> Truth:
@@ -95,39 +77,20 @@ def truth_of(trace: Trace, program: Program) -> Truth:
 
 @dataclass(frozen=True)
 class Scores:
-    """How classes agree with milestones.
+    """How classes agree with milestones."""
 
-    Attributes
-    ----------
-    classes : int
-        How many were found.
-    whole : int
-        Intervals that lie in one phase as a whole.
-    right : float
-        Share of these whose class belongs to their phase. A class belongs to the phase that most of its whole intervals
-        lie in.
-    rand : float
-        Adjusted Rand index of classes and phases, of these intervals.
-    borders : int
-        Milestones.
-    met : float
-        Share of these with a change of class at one end of the interval they fall into.
-    off : int
-        Intervals by which the change nearest to a milestone is off, at most.
-    spurious : int
-        Changes from one phase's class to another's that are not closer than an interval to any milestone.
-    phases, edits : int
-        Phases that the run went through, and insertions and deletions between these and the phases of its classes.
-    """
-
-    classes: int
-    whole: int
+    classes: int  # How many were found
+    whole: int  # Intervals that lie in one phase as a whole
+    # Share of these whose class belongs to their phase. A class belongs to the phase that most of its whole intervals
+    # lie in.
     right: float
-    rand: float
-    borders: int
-    met: float
-    off: int
-    spurious: int
+    rand: float  # Adjusted Rand index of classes and phases, of these intervals
+    borders: int  # Milestones
+    met: float  # Share of these with a change of class at one end of the interval they fall into
+    off: int  # Intervals by which the change nearest to a milestone is off, at most
+    spurious: int  # Changes from one phase's class to another's that are not closer than an interval to any milestone
+    # phases, edits: Phases that the run went through, and insertions and deletions between these and the phases of
+    # its classes.
     phases: int
     edits: int
 

@@ -85,33 +85,15 @@ def _kept(
 
 @dataclass(frozen=True)
 class Ended:
-    """What the alternation of one power ended with.
+    """What the alternation of one power ended with."""
 
-    Attributes
-    ----------
-    kept : float
-        Share of the different segments of the first decomposition that the first kernel keeps.
-    rounds : int
-        Until a dictionary came back.
-    words : int
-        Of the last dictionary.
-    edits : float
-        J of (7) over them.
-    bits : float
-        Of that decomposition.
-    pruned : float
-        Bits of the best round without the words that save none, which is what the tool keeps.
-    stopped : str
-        Why it ended.
-    """
-
-    kept: float
-    rounds: int
-    words: int
-    edits: float
-    bits: float
-    pruned: float
-    stopped: str
+    kept: float  # Share of the different segments of the first decomposition that the first kernel keeps
+    rounds: int  # Until a dictionary came back
+    words: int  # Of the last dictionary
+    edits: float  # J of (7) over them
+    bits: float  # Of that decomposition
+    pruned: float  # Bits of the best round without the words that save none, which is what the tool keeps
+    stopped: str  # Why it ended
 
 
 def alternation(sequence: str, power: float, *, literal: bool = False) -> Ended:

@@ -105,40 +105,20 @@ class RunQueue:
 
 @dataclass(frozen=True)
 class Attempt:
-    """One attempt at a run.
+    """One attempt at a run."""
 
-    Attributes
-    ----------
-    folder : Path
-        The run's folder, empty.
-    number : int
-        Counted from 1, over all sessions.
-    host_before : mapping of str to object
-        The host's state before it.
-    """
-
-    folder: Path
-    number: int
-    host_before: Mapping[str, Any]
+    folder: Path  # The run's folder, empty
+    number: int  # Counted from 1, over all sessions
+    host_before: Mapping[str, Any]  # The host's state before it
 
 
 @dataclass(frozen=True)
 class RunResult:
-    """What is recorded of a finished run.
+    """What is recorded of a finished run."""
 
-    Attributes
-    ----------
-    seconds : float
-        How long the program took.
-    intervals : int
-        Length of its trace.
-    totals : mapping of str to object, optional
-        What a whole run of a sweep gave.
-    """
-
-    seconds: float
-    intervals: int
-    totals: Mapping[str, Any] | None = None
+    seconds: float  # How long the program took
+    intervals: int  # Length of its trace
+    totals: Mapping[str, Any] | None = None  # What a whole run of a sweep gave
 
 
 def _keep_failed(folder: Path, attempt: int) -> None:

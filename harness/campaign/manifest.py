@@ -102,35 +102,16 @@ _ID = re.compile(r"\w[\w.-]*")
 
 @dataclass(frozen=True)
 class RunState:
-    """A planned run and its state.
+    """A planned run and its state."""
 
-    Attributes
-    ----------
-    run : PlannedRun
-        The run.
-    state : State
-        How far it got.
-    attempt : int
-        Number of the last attempt; 0 before the first.
-    started : str or None
-        When that attempt started, ISO 8601.
-    seconds : float or None
-        How long it took.
-    intervals : int or None
-        Length of its trace.
-    error : str
-        Why it failed; empty otherwise.
-    host_before, host_after : dict of str to object or None
-        The host's state (`unperturbed.harness.host.state`) before and after it.
-    """
-
-    run: PlannedRun
-    state: State
-    attempt: int
-    started: str | None
-    seconds: float | None
-    intervals: int | None
-    error: str
+    run: PlannedRun  # The run
+    state: State  # How far it got
+    attempt: int  # Number of the last attempt; 0 before the first
+    started: str | None  # When that attempt started, ISO 8601
+    seconds: float | None  # How long it took
+    intervals: int | None  # Length of its trace
+    error: str  # Why it failed; empty otherwise
+    # host_before, host_after: The host's state (`unperturbed.harness.host.state`) before and after it.
     host_before: dict[str, Any] | None
     host_after: dict[str, Any] | None
 

@@ -33,60 +33,31 @@ _MINIMUM_ANCHOR_RUNS = 5
 
 @dataclass(frozen=True)
 class Configuration:
-    """What is built into the program, and how often that is run.
-
-    Attributes
-    ----------
-    software : tuple of str
-        The metrics that it counts, the anchor first.
-    runs : int
-        Runs of each pass.
-    sham_of : str, optional
-        The configuration whose layout this has, without its counting; None for one that is not a sham.
-    inert : tuple of str
-        The metrics at whose places stand no-ops instead of increments: a sham's, which counts nothing.
-    program : str, default ""
-        The other program (`programs:` of the spec) that it runs; '' for `program:`.
-    """
+    """What is built into the program, and how often that is run."""
 
     name: str
-    software: tuple[str, ...]
-    runs: int
+    software: tuple[str, ...]  # The metrics that it counts, the anchor first
+    runs: int  # Runs of each pass
+    # The configuration whose layout this has, without its counting; None for one that is not a sham.
     sham_of: str | None = None
+    # The metrics at whose places stand no-ops instead of increments: a sham's, which counts nothing.
     inert: tuple[str, ...] = ()
-    program: str = ""
+    program: str = ""  # The other program (`programs:` of the spec) that it runs; '' for `program:`
 
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """One run of the plan.
+    """One run of the plan."""
 
-    Attributes
-    ----------
-    id : str
-        The run's number, of fixed width so that its path never changes the size of the environment.
-    configuration, pass_name : str
-        What is run and which counters.
-    repetition : int
-        Number of the repetition, from 1.
-    block : int
-        Number of the block, from 0.
-    pad_bytes : int
-        Bytes added to the environment.
-    layout : int
-        Number of the layout of its code, the same for all passes; 0 is the program as its build made it.
-    point : int
-        Number of the sweep's point, from 1; 0 in other campaigns.
-    """
-
-    id: str
+    id: str  # The run's number, of fixed width so that its path never changes the size of the environment
+    # configuration, pass_name: What is run and which counters.
     configuration: str
     pass_name: str
-    repetition: int
-    block: int
-    pad_bytes: int
-    layout: int = 0
-    point: int = 0
+    repetition: int  # Number of the repetition, from 1
+    block: int  # Number of the block, from 0
+    pad_bytes: int  # Bytes added to the environment
+    layout: int = 0  # Number of the layout of its code, the same for all passes; 0 is the program as its build made it
+    point: int = 0  # Number of the sweep's point, from 1; 0 in other campaigns
 
 
 def configurations(spec: CampaignSpec) -> tuple[Configuration, ...]:

@@ -106,21 +106,12 @@ def detect_host(spec: CampaignSpec, manifest: Manifest, progress: Progress) -> t
 
 @dataclass(frozen=True)
 class Workspace:
-    """What all runs use.
+    """What all runs use."""
 
-    Attributes
-    ----------
-    builds : mapping of str to Path or None
-        The build of each configuration and of the untouched program; None where nothing is built.
-    inputs : Path
-        Folder of the input files.
-    program : str or None
-        The program's identity.
-    """
-
+    # The build of each configuration and of the untouched program; None where nothing is built.
     builds: Mapping[str, Path | None]
-    inputs: Path
-    program: str | None
+    inputs: Path  # Folder of the input files
+    program: str | None  # The program's identity
 
 
 def build_and_stage(spec: CampaignSpec, folder: Path, manifest: Manifest, progress: Progress) -> Workspace:

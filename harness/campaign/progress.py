@@ -17,26 +17,15 @@ _QUANTUM_BLOCKS = 100_000
 
 @dataclass(frozen=True)
 class Estimate:
-    """The expected extent of the runs to come.
+    """The expected extent of the runs to come."""
 
-    Attributes
-    ----------
-    runs, done : int
-        Runs of the campaign, and how many of them are done already.
-    seconds : float
-        Expected time for the rest.
-    configurations : mapping of str to int
-        Number of runs by configuration.
-    notes : tuple of str
-        What the user should know before it starts.
-    """
-
+    # runs, done: Runs of the campaign, and how many of them are done already.
     runs: int
     done: int
-    seconds: float
-    configurations: Mapping[str, int]
+    seconds: float  # Expected time for the rest
+    configurations: Mapping[str, int]  # Number of runs by configuration
     passes: Passes
-    notes: tuple[str, ...]
+    notes: tuple[str, ...]  # What the user should know before it starts
 
 
 class Durations:

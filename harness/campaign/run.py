@@ -48,35 +48,18 @@ _KILLED = 128
 
 @dataclass(frozen=True)
 class Sampling:
-    """How one run is measured.
+    """How one run is measured."""
 
-    Attributes
-    ----------
-    collected : Pass
-        What is counted.
-    software_metrics : SoftwareMetrics
-        The software metrics, and what counts those that are not compiled in.
-    interval_ns : int
-        Length of an interval; on the work clock, in quanta of the simulator; with `event`, in its counts.
-    capacity : int
-        Records that fit.
-    timeout_s : float, optional
-        Time limit; the spec's by default.
-    whole : bool
-        Count the whole run alone: the trace has one interval, from the program's first record to its
-        end.
-    event : str, default ""
-        The metric whose counts end intervals.
-    """
-
-    collected: Pass
-    software_metrics: SoftwareMetrics
+    collected: Pass  # What is counted
+    software_metrics: SoftwareMetrics  # The software metrics, and what counts those that are not compiled in
+    # Length of an interval; on the work clock, in quanta of the simulator; with `event`, in its counts.
     interval_ns: int
     clock: str
-    capacity: int
-    timeout_s: float | None = None
+    capacity: int  # Records that fit
+    timeout_s: float | None = None  # Time limit; the spec's by default
+    # Count the whole run alone: the trace has one interval, from the program's first record to its end.
     whole: bool = False
-    event: str = ""
+    event: str = ""  # The metric whose counts end intervals
 
 
 class TimedOutError(RunError):
@@ -85,21 +68,11 @@ class TimedOutError(RunError):
 
 @dataclass(frozen=True)
 class ProgramResult:
-    """The result of a program, which every measured run must reproduce.
+    """The result of a program, which every measured run must reproduce."""
 
-    Attributes
-    ----------
-    exit_code : int
-        As in a shell.
-    digest : str
-        The sha256 of stdout followed by the output files.
-    run : str
-        The run that gave it.
-    """
-
-    exit_code: int
-    digest: str
-    run: str = field(default=REFERENCE, compare=False)
+    exit_code: int  # As in a shell
+    digest: str  # The sha256 of stdout followed by the output files
+    run: str = field(default=REFERENCE, compare=False)  # The run that gave it
 
 
 def run_plain(

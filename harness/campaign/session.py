@@ -36,64 +36,30 @@ _SIGNS = "0123456789" + _LETTERS
 
 @dataclass(frozen=True)
 class Built:
-    """A configuration that is ready to run.
+    """A configuration that is ready to run."""
 
-    Attributes
-    ----------
-    configuration : Configuration
-        The configuration.
-    tree : Path or None
-        Folder of its build; None for a program that is not built here.
-    software_metrics : SoftwareMetrics
-        What counts in it.
-    """
-
-    configuration: Configuration
-    tree: Path | None
-    software_metrics: SoftwareMetrics
+    configuration: Configuration  # The configuration
+    tree: Path | None  # Folder of its build; None for a program that is not built here
+    software_metrics: SoftwareMetrics  # What counts in it
 
 
 @dataclass(frozen=True)
 class Session:
-    """What all runs share.
+    """What all runs share."""
 
-    Attributes
-    ----------
-    spec : CampaignSpec
-        The spec.
-    folder : Path
-        The campaign's folder.
-    passes : mapping of str to Pass
-        What each pass counts.
-    built : mapping of str to Built
-        The configurations; others may be added, see `pilot.with_configuration`.
-    inputs : Path
-        Folder of the input files.
-    expected : ProgramResult
-        The result of the untouched program.
-    host : str
-        The host's fingerprint.
-    program : str or None
-        The program's identity; None in campaigns of early versions.
-    identity : str, optional
-        What tells the campaign from all others, also of the same name; campaigns of early versions have none.
-    others : mapping of str to ProgramResult, optional
-        The results of the other programs (`programs:`), by name.
-    slowness : float, default 1
-        How many times as long as the program the slowest of the others takes, at least 1.
-    """
-
-    spec: CampaignSpec
-    folder: Path
-    passes: Mapping[str, Pass]
-    built: Mapping[str, Built]
-    inputs: Path
-    expected: ProgramResult
-    host: str
-    program: str | None
+    spec: CampaignSpec  # The spec
+    folder: Path  # The campaign's folder
+    passes: Mapping[str, Pass]  # What each pass counts
+    built: Mapping[str, Built]  # The configurations; others may be added, see `pilot.with_configuration`
+    inputs: Path  # Folder of the input files
+    expected: ProgramResult  # The result of the untouched program
+    host: str  # The host's fingerprint
+    program: str | None  # The program's identity; None in campaigns of early versions
+    # What tells the campaign from all others, also of the same name; campaigns of early versions have none.
     identity: str | None = None
+    # The results of the other programs (`programs:`), by name.
     others: Mapping[str, ProgramResult] = field(default_factory=dict)
-    slowness: float = 1
+    slowness: float = 1  # How many times as long as the program the slowest of the others takes, at least 1
 
     def holding(self, configuration: Configuration, tree: Path | None) -> Session:
         """Return the session with one more configuration in it, or another number of runs of one that it has."""

@@ -29,37 +29,18 @@ Phase = Literal["running", "done", "failed", "stopped", "not begun", "unreadable
 
 @dataclass(frozen=True)
 class CampaignSummary:
-    """The state of one campaign.
+    """The state of one campaign."""
 
-    Attributes
-    ----------
-    folder : Path
-        The campaign's folder.
-    name : str
-        The campaign's name in its spec.
-    purpose : str
-        What its runs are for: `a campaign`, `a sweep`, or another.
-    phase : Phase
-        `running` while a process works on it; `stopped` where runs are left and none does; `failed` where all are made
-        and some failed.
-    runs : mapping of State to int
-        How many runs are in each state (`planned`, `running`, `done`, `failed`).
-    verdicts : mapping of str to int
-        How many configurations have which verdict; empty where it was not judged.
-    begun : str
-        When it began, ISO 8601; empty where that is unknown.
-    problem : str
-        Why the manifest cannot be read; empty otherwise.
-    """
-
-    folder: Path
-    name: str
-    purpose: str
+    folder: Path  # The campaign's folder
+    name: str  # The campaign's name in its spec
+    purpose: str  # What its runs are for: `a campaign`, `a sweep`, or another
+    # `running` while a process works on it; `stopped` where runs are left and none does; `failed` where all are made
+    # and some failed.
     phase: Phase
-    runs: Mapping[State, int]
-    verdicts: Mapping[str, int]
-    begun: str
-    problem: str = ""
+    runs: Mapping[State, int]  # How many runs are in each state (`planned`, `running`, `done`, `failed`)
+    verdicts: Mapping[str, int]  # How many configurations have which verdict; empty where it was not judged
+    begun: str  # When it began, ISO 8601; empty where that is unknown
+    problem: str = ""  # Why the manifest cannot be read; empty otherwise
 
     @property
     def planned(self) -> int:

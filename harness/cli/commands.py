@@ -52,21 +52,11 @@ class Command(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A command that can be chosen.
+    """A command that can be chosen."""
 
-    Attributes
-    ----------
-    heading : str
-        Its group in the help.
-    help : str
-        One line, without a full stop.
-    load : callable
-        Imports its module and returns an instance.
-    """
-
-    heading: str
-    help: str
-    load: Callable[[], Command]
+    heading: str  # Its group in the help
+    help: str  # One line, without a full stop
+    load: Callable[[], Command]  # Imports its module and returns an instance
 
 
 def own_commands() -> dict[str, Entry]:

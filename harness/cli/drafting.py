@@ -38,24 +38,12 @@ _RUNS = ("runs", "baseline_runs")
 
 @dataclass(frozen=True)
 class Drafted:
-    """The spec of a program behind `--`.
+    """The spec of a program behind `--`."""
 
-    Attributes
-    ----------
-    spec : Path
-        Where it is.
-    campaign : Path
-        The campaign's folder.
-    text : str, default ""
-        The spec's text, where it is not written; '' where it is on disk.
-    new : bool, default False
-        This process wrote the spec.
-    """
-
-    spec: Path
-    campaign: Path
-    text: str = ""
-    new: bool = False
+    spec: Path  # Where it is
+    campaign: Path  # The campaign's folder
+    text: str = ""  # The spec's text, where it is not written; '' where it is on disk
+    new: bool = False  # This process wrote the spec
 
     def load(self) -> CampaignSpec:
         """Return the spec, validated."""

@@ -32,15 +32,9 @@ def as_given(path: str) -> str:
 
 
 class CommandParser(argparse.ArgumentParser):
-    """The parser of the tool or of one command: it names the option that was meant.
+    """The parser of the tool or of one command: it names the option that was meant."""
 
-    Attributes
-    ----------
-    commands : mapping of str to CommandParser
-        Those of the commands, by name; a command's own has none.
-    """
-
-    commands: Mapping[str, CommandParser]
+    commands: Mapping[str, CommandParser]  # Those of the commands, by name; a command's own has none
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)

@@ -42,63 +42,32 @@ _MOST_SCRIPTS = 4
 
 @dataclass(frozen=True)
 class Choices:
-    """What the user asked for beside the command.
+    """What the user asked for beside the command."""
 
-    Attributes
-    ----------
-    name : str
-        Of the campaign; '' for the program's.
-    hardware : tuple of str
-        Hardware metrics; none for a choice by what this host counts.
-    calls : tuple of str
-        Library functions whose calls are counted; none for a choice by what the program calls.
-    interval : str
-        As a spec has it (`20 ms`), or a number of intervals; '' for the default.
-    source, sampler : str
-        As in a spec; '' for the default.
-    baseline_runs, runs : int, optional
-        Numbers of runs; None for the defaults.
-    environment : tuple of str
-        `NAME` passes a variable on, `NAME=VALUE` sets it.
-    stdin : str
-        The file that the program reads; `null` for none; '' for what standard input was redirected from.
-    """
-
-    name: str = ""
-    hardware: tuple[str, ...] = ()
+    name: str = ""  # Of the campaign; '' for the program's
+    hardware: tuple[str, ...] = ()  # Hardware metrics; none for a choice by what this host counts
+    # Library functions whose calls are counted; none for a choice by what the program calls.
     calls: tuple[str, ...] = ()
-    interval: str = ""
+    interval: str = ""  # As a spec has it (`20 ms`), or a number of intervals; '' for the default
+    # source, sampler: As in a spec; '' for the default.
     source: str = ""
     sampler: str = ""
+    # baseline_runs, runs: Numbers of runs; None for the defaults.
     baseline_runs: int | None = None
     runs: int | None = None
-    environment: tuple[str, ...] = ()
-    stdin: str = ""
+    environment: tuple[str, ...] = ()  # `NAME` passes a variable on, `NAME=VALUE` sets it
+    stdin: str = ""  # The file that the program reads; `null` for none; '' for what standard input was redirected from
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What two unmeasured runs showed.
+    """What two unmeasured runs showed."""
 
-    Attributes
-    ----------
-    seconds : float
-        That one took.
-    exit_code : int
-        How it ended.
-    same : bool
-        Whether both printed the same.
-    wrote : str, default ""
-        What the last one wrote to standard error, in one sentence.
-    said : tuple of str, default ()
-        What else the user must know, a sentence each.
-    """
-
-    seconds: float
-    exit_code: int
-    same: bool
-    wrote: str = ""
-    said: tuple[str, ...] = ()
+    seconds: float  # That one took
+    exit_code: int  # How it ended
+    same: bool  # Whether both printed the same
+    wrote: str = ""  # What the last one wrote to standard error, in one sentence
+    said: tuple[str, ...] = ()  # What else the user must know, a sentence each
 
     def remarks(self) -> Iterator[str]:
         """Yield what is unusual and becomes part of the spec: a user may have meant otherwise."""
@@ -111,45 +80,19 @@ class Trial:
 
 @dataclass(frozen=True)
 class CommandSpec:
-    """A drafted spec.
+    """A drafted spec."""
 
-    Attributes
-    ----------
-    name : str
-        Of the campaign.
-    words : tuple of str
-        The program by its absolute path, and its arguments.
-    folder : Path
-        Where it runs.
-    environment : mapping of str to str
-        The variables that it gets.
-    stdin : Path or None
-        The file that it reads.
-    hardware : HardwareChoice
-        The metrics of every configuration.
-    calls : mapping of str to str
-        Software metrics: name and library function.
-    choices : Choices
-        What the user asked for.
-    static : bool
-        Nothing can be preloaded.
-    threaded : bool
-        It may start threads.
-    trial : Trial or None
-        What unmeasured runs showed.
-    """
-
-    name: str
-    words: tuple[str, ...]
-    folder: Path
-    environment: Mapping[str, str]
-    stdin: Path | None
-    hardware: HardwareChoice
-    calls: Mapping[str, str]
-    choices: Choices
-    static: bool = False
-    threaded: bool = False
-    trial: Trial | None = field(default=None)
+    name: str  # Of the campaign
+    words: tuple[str, ...]  # The program by its absolute path, and its arguments
+    folder: Path  # Where it runs
+    environment: Mapping[str, str]  # The variables that it gets
+    stdin: Path | None  # The file that it reads
+    hardware: HardwareChoice  # The metrics of every configuration
+    calls: Mapping[str, str]  # Software metrics: name and library function
+    choices: Choices  # What the user asked for
+    static: bool = False  # Nothing can be preloaded
+    threaded: bool = False  # It may start threads
+    trial: Trial | None = field(default=None)  # What unmeasured runs showed
 
     def program_lines(self) -> Sequence[str]:
         """Return the keys of `program:`, a line each, without indentation."""

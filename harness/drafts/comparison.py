@@ -22,21 +22,13 @@ _PASSED_ON = signal.SIGURG
 
 @dataclass(frozen=True)
 class Comparison:
-    """A drafted spec of two set-ups.
+    """A drafted spec of two set-ups."""
 
-    Attributes
-    ----------
-    first, second : CommandSpec
-        The program, and what it is compared with.
-    other : str
-        Name of the second's configuration.
-    wrapped : tuple of str
-        For each of the two, the program that it starts by another one and that is sampled; '' where it is its own.
-    """
-
+    # first, second: The program, and what it is compared with.
     first: CommandSpec
     second: CommandSpec
-    other: str
+    other: str  # Name of the second's configuration
+    # For each of the two, the program that it starts by another one and that is sampled; '' where it is its own.
     wrapped: tuple[str, str] = ("", "")
 
     @property

@@ -28,18 +28,10 @@ _MOST_FUNCTIONS = 12
 
 @dataclass(frozen=True)
 class Chosen:
-    """What a first campaign counts.
+    """What a first campaign counts."""
 
-    Attributes
-    ----------
-    metrics : tuple of str
-        Names of software metrics, at most three.
-    said : str
-        What was left out and why, one sentence; empty where nothing was.
-    """
-
-    metrics: tuple[str, ...]
-    said: str = ""
+    metrics: tuple[str, ...]  # Names of software metrics, at most three
+    said: str = ""  # What was left out and why, one sentence; empty where nothing was
 
 
 def choose_counted(counts: Mapping[str, int]) -> Chosen:

@@ -15,18 +15,10 @@ _FOLDER = Path(__file__).parent / "examples"
 
 @dataclass(frozen=True)
 class Example:
-    """An example.
+    """An example."""
 
-    Attributes
-    ----------
-    help : str
-        What it shows, a clause.
-    program : str
-        The folder of its program.
-    """
-
-    help: str
-    program: str
+    help: str  # What it shows, a clause
+    program: str  # The folder of its program
 
 
 EXAMPLES: Mapping[str, Example] = {

@@ -44,21 +44,11 @@ _SYSTEM = ("libc.", "ld-linux", "linux-vdso", "libm.", "libpthread.", "libdl.", 
 
 @dataclass(frozen=True)
 class HardwareChoice:
-    """Hardware metrics that this host can count.
+    """Hardware metrics that this host can count."""
 
-    Attributes
-    ----------
-    names : tuple of str
-        For `hardware:`.
-    simulated : bool
-        They are simulated: a run then takes 25 to 60 times as long as the program.
-    why : str
-        Where they come from, a clause for people.
-    """
-
-    names: tuple[str, ...]
-    simulated: bool
-    why: str
+    names: tuple[str, ...]  # For `hardware:`
+    simulated: bool  # They are simulated: a run then takes 25 to 60 times as long as the program
+    why: str  # Where they come from, a clause for people
 
 
 def choose_hardware(wanted: Sequence[str] = (), source: str = "", *, compiler: str = "gcc") -> HardwareChoice:

@@ -16,24 +16,12 @@ from unperturbed.harness.drafts.wording import commented
 
 @dataclass(frozen=True)
 class Saved:
-    """A spec on disk, and the folder of its campaign.
+    """A spec on disk, and the folder of its campaign."""
 
-    Attributes
-    ----------
-    spec : Path
-        The YAML file.
-    campaign : Path
-        The campaign's folder, which may not be there yet.
-    name : str
-        The campaign's name.
-    known : bool
-        The spec was there already.
-    """
-
-    spec: Path
-    campaign: Path
-    name: str
-    known: bool
+    spec: Path  # The YAML file
+    campaign: Path  # The campaign's folder, which may not be there yet
+    name: str  # The campaign's name
+    known: bool  # The spec was there already
 
     @property
     def stdin(self) -> Path:

@@ -24,18 +24,10 @@ _CHUNK = 1 << 20
 
 @dataclass(frozen=True)
 class Piped:
-    """What was piped in.
+    """What was piped in."""
 
-    Attributes
-    ----------
-    content : BinaryIO
-        All of it, in a file that is gone when it is closed.
-    digest : str
-        Begin of its sha256.
-    """
-
-    content: BinaryIO
-    digest: str
+    content: BinaryIO  # All of it, in a file that is gone when it is closed
+    digest: str  # Begin of its sha256
 
     def keep(self, path: Path) -> None:
         """Write it into a file."""

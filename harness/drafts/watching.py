@@ -30,24 +30,12 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True)
 class Image:
-    """A program that a process ran.
+    """A program that a process ran."""
 
-    Attributes
-    ----------
-    file : Path
-        The executable, without links.
-    words : tuple of str
-        Its arguments, the first of which names it.
-    folder : Path
-        Where it ran.
-    environment : mapping of str to str
-        What it was started with.
-    """
-
-    file: Path
-    words: tuple[str, ...]
-    folder: Path
-    environment: Mapping[str, str]
+    file: Path  # The executable, without links
+    words: tuple[str, ...]  # Its arguments, the first of which names it
+    folder: Path  # Where it ran
+    environment: Mapping[str, str]  # What it was started with
 
     @property
     def path(self) -> Path:
@@ -68,21 +56,11 @@ class Image:
 
 @dataclass(frozen=True)
 class Watched:
-    """What was seen of a process.
+    """What was seen of a process."""
 
-    Attributes
-    ----------
-    image : Image or None
-        The program that it was at last; None when it ended before anything was seen.
-    child : tuple of str
-        The command that it started and that ran longest; empty for none.
-    own_s : float
-        CPU time of the process itself, without its children, to a clock tick.
-    """
-
-    image: Image | None
-    child: tuple[str, ...]
-    own_s: float
+    image: Image | None  # The program that it was at last; None when it ended before anything was seen
+    child: tuple[str, ...]  # The command that it started and that ran longest; empty for none
+    own_s: float  # CPU time of the process itself, without its children, to a clock tick
 
 
 class Watch:

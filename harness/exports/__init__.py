@@ -34,26 +34,15 @@ GROUP = "unperturbed.exports"
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A file format that data is written in.
+    """A file format that data is written in."""
 
-    Attributes
-    ----------
-    name : str
-        What `--format` calls it.
-    suffixes : tuple of str
-        Ends of file names that choose it, as `.csv`.
-    writers : mapping of str to callable
-        By what can be written (`Kind`), a function of the content and the path. The path is in an empty folder: a
-        format of several files writes the others beside it, under names that begin with the path's stem. A format
-        that is a folder makes one there.
-    timeline : bool, default False
-        Runs have a time axis in it, so that they can be aligned and their phases shown.
-    """
-
-    name: str
-    suffixes: tuple[str, ...]
+    name: str  # What `--format` calls it
+    suffixes: tuple[str, ...]  # Ends of file names that choose it, as `.csv`
+    # By what can be written (`Kind`), a function of the content and the path. The path is in an empty folder: a
+    # format of several files writes the others beside it, under names that begin with the path's stem. A format that
+    # is a folder makes one there.
     writers: Mapping[Kind, Callable[[Any, Path], None]]
-    timeline: bool = False
+    timeline: bool = False  # Runs have a time axis in it, so that they can be aligned and their phases shown
 
     def __post_init__(self) -> None:
         if unknown := set(self.writers) - set(get_args(Kind)):

@@ -31,19 +31,12 @@ _TUNE = "python -m pyperf system tune"
 
 @dataclass(frozen=True)
 class PyperfAnswer:
-    """What pyperf reports about a host.
+    """What pyperf reports about a host."""
 
-    Attributes
-    ----------
-    advice, errors : tuple of str
-        Its advice, and the checks that failed, in its own words.
-    problem : str
-        Why it gave no answer; empty when it did.
-    """
-
+    # advice, errors: Its advice, and the checks that failed, in its own words.
     advice: tuple[str, ...] = ()
     errors: tuple[str, ...] = ()
-    problem: str = ""
+    problem: str = ""  # Why it gave no answer; empty when it did
 
 
 def ask_pyperf() -> PyperfAnswer:

@@ -35,18 +35,10 @@ _MOST_NOTES = 12
 
 @dataclass(frozen=True)
 class Group:
-    """Files whose runs are of one configuration.
+    """Files whose runs are of one configuration."""
 
-    Attributes
-    ----------
-    name : str
-        The configuration; empty where the files themselves say it.
-    files : sequence of str
-        Paths, folders and patterns.
-    """
-
-    name: str
-    files: Sequence[str]
+    name: str  # The configuration; empty where the files themselves say it
+    files: Sequence[str]  # Paths, folders and patterns
 
 
 def import_campaign(

@@ -78,30 +78,14 @@ class _Standing:
 
 @dataclass(frozen=True)
 class Coordination:
-    """A campaign on nodes whose folder this process holds, built and dealt out.
+    """A campaign on nodes whose folder this process holds, built and dealt out."""
 
-    Attributes
-    ----------
-    spec : CampaignSpec
-        The spec, with `nodes`.
-    kind : Kind
-        What the parts make.
-    manifest : Manifest
-        That of the whole.
-    progress : Progress
-        Receives every step.
-    engine : Engine
-        Executes the parts.
-    standings : tuple
-        What this session knows of each part.
-    """
-
-    spec: CampaignSpec
-    kind: Kind
-    manifest: Manifest
-    progress: Progress
-    engine: Engine
-    standings: tuple[_Standing, ...]
+    spec: CampaignSpec  # The spec, with `nodes`
+    kind: Kind  # What the parts make
+    manifest: Manifest  # That of the whole
+    progress: Progress  # Receives every step
+    engine: Engine  # Executes the parts
+    standings: tuple[_Standing, ...]  # What this session knows of each part
 
     @property
     def parts(self) -> tuple[NodePart, ...]:

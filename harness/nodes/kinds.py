@@ -20,27 +20,17 @@ from unperturbed.harness.spec.load import parse_spec
 
 @dataclass(frozen=True)
 class Kind:
-    """What the parts of a campaign on nodes make.
+    """What the parts of a campaign on nodes make."""
 
-    Attributes
-    ----------
-    whole, part : str
-        The purpose of the campaign's folder, and that of a part's folder.
-    share : callable
-        `share(campaign, number)`: the campaign that a node makes.
-    least : callable
-        `least(campaign, number)`: how many runs a part has at least, before its node has planned any.
-    needed : callable
-        `needed(campaign, part, manifest)`: the runs of a part that count, by state, and how many of them there must be.
-    on_demand : bool, default False
-        Runs are requested one batch after another: a job that ends without runs left is not an end of the part.
-    """
-
+    # whole, part: The purpose of the campaign's folder, and that of a part's folder.
     whole: str
     part: str
-    share: Callable[[CampaignSpec, int], CampaignSpec]
+    share: Callable[[CampaignSpec, int], CampaignSpec]  # `share(campaign, number)`: the campaign that a node makes
+    # `least(campaign, number)`: how many runs a part has at least, before its node has planned any.
     least: Callable[[CampaignSpec, int], int]
+    # `needed(campaign, part, manifest)`: the runs of a part that count, by state, and how many of them there must be.
     needed: Callable[[CampaignSpec, NodePart, Manifest], tuple[Counter[str], int]]
+    # Runs are requested one batch after another: a job that ends without runs left is not an end of the part.
     on_demand: bool = False
 
 

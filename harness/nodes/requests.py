@@ -19,22 +19,13 @@ _FILE = "requests.json"
 
 @dataclass(frozen=True)
 class Requests:
-    """What is requested of a part.
+    """What is requested of a part."""
 
-    Attributes
-    ----------
-    session : str
-        The coordinator that may request more; empty where none will.
-    configurations : mapping of str to mapping
-        Of each candidate: `software`, its metrics, and `build`, what the manifest of the whole says of its build (None
-        where nothing is built).
-    batches : sequence of mapping of str to int
-        Further runs a pass, by configuration.
-    """
-
-    session: str = ""
+    session: str = ""  # The coordinator that may request more; empty where none will
+    # Of each candidate: `software`, its metrics, and `build`, what the manifest of the whole says of its build (None
+    # where nothing is built).
     configurations: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    batches: Sequence[Mapping[str, int]] = ()
+    batches: Sequence[Mapping[str, int]] = ()  # Further runs a pass, by configuration
 
     @property
     def totals(self) -> Counter[str]:

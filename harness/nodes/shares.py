@@ -34,18 +34,10 @@ OUTCOME = "outcome.json"
 
 @dataclass(frozen=True)
 class NodePart:
-    """One node's share of a campaign: a campaign's folder of its own.
+    """One node's share of a campaign: a campaign's folder of its own."""
 
-    Attributes
-    ----------
-    number : int
-        From 1.
-    folder : Path
-        Its folder: manifest, runs, log.
-    """
-
-    number: int
-    folder: Path
+    number: int  # From 1
+    folder: Path  # Its folder: manifest, runs, log
 
     @property
     def name(self) -> str:

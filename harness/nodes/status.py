@@ -41,58 +41,30 @@ _HALF_WRITTEN = (
 
 @dataclass(frozen=True)
 class CurrentRun:
-    """The run that is being made.
+    """The run that is being made."""
 
-    Attributes
-    ----------
-    run, configuration, pass_name : str
-        Which run it is.
-    attempt : int
-        Number of the attempt, from 1.
-    seconds : float
-        How long it has taken so far.
-    """
-
+    # run, configuration, pass_name: Which run it is.
     run: str
     configuration: str
     pass_name: str
-    attempt: int
-    seconds: float
+    attempt: int  # Number of the attempt, from 1
+    seconds: float  # How long it has taken so far
 
 
 @dataclass(frozen=True)
 class PartStatus:
-    """The state of a part of a campaign; a campaign on one host is a single part.
+    """The state of a part of a campaign; a campaign on one host is a single part."""
 
-    Attributes
-    ----------
-    folder : Path
-        The part's folder.
-    node : str
-        The host that makes its runs; empty while there is none.
-    phase : Phase
-        As in `CampaignSummary`.
-    runs : mapping of State to int
-        Runs in each state.
-    seconds_left : float or None
-        Expected time for its runs that are left, by the mean of each pass; None while no pass has a finished run or
-        pilot.
-    current : CurrentRun or None
-        The run being made.
-    waits : str
-        Why it does not go on; empty while it does, and when it is over.
-    failures : tuple of str
-        The last failed runs, each with its error.
-    """
-
-    folder: Path
-    node: str
-    phase: Phase
-    runs: Mapping[State, int]
+    folder: Path  # The part's folder
+    node: str  # The host that makes its runs; empty while there is none
+    phase: Phase  # As in `CampaignSummary`
+    runs: Mapping[State, int]  # Runs in each state
+    # Expected time for its runs that are left, by the mean of each pass; None while no pass has a finished run or
+    # pilot.
     seconds_left: float | None = None
-    current: CurrentRun | None = None
-    waits: str = ""
-    failures: tuple[str, ...] = ()
+    current: CurrentRun | None = None  # The run being made
+    waits: str = ""  # Why it does not go on; empty while it does, and when it is over
+    failures: tuple[str, ...] = ()  # The last failed runs, each with its error
 
     @property
     def planned(self) -> int:
@@ -102,27 +74,13 @@ class PartStatus:
 
 @dataclass(frozen=True)
 class CampaignStatus:
-    """The state of a campaign.
+    """The state of a campaign."""
 
-    Attributes
-    ----------
-    folder : Path
-        The campaign's folder.
-    name : str
-        Its name in the spec.
-    purpose : str
-        What its runs are for: `a campaign`, `a sweep`, or another.
-    begun : str
-        When it was started, ISO 8601.
-    parts : tuple of PartStatus
-        One a node; a single one for a campaign on one host.
-    """
-
-    folder: Path
-    name: str
-    purpose: str
-    begun: str
-    parts: tuple[PartStatus, ...]
+    folder: Path  # The campaign's folder
+    name: str  # Its name in the spec
+    purpose: str  # What its runs are for: `a campaign`, `a sweep`, or another
+    begun: str  # When it was started, ISO 8601
+    parts: tuple[PartStatus, ...]  # One a node; a single one for a campaign on one host
 
     @property
     def runs(self) -> Mapping[State, int]:

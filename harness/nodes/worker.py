@@ -46,25 +46,15 @@ Ending = Literal["over", "refused", "elsewhere", "error"]
 
 @dataclass(frozen=True)
 class Outcome:
-    """How the work at a part ended.
+    """How the work at a part ended."""
 
-    Attributes
-    ----------
-    ending : {"over", "refused", "elsewhere", "error"}
-        `refused`: this node differs from those that make the other parts; `elsewhere`: the part belongs to another
-        node, or this node to another part; `over`: every run is done, or failed for good.
-    node : str
-        The node's name.
-    message : str
-        What was wrong; empty where nothing was.
-    exit_code : int
-        Of the command: 1 where runs failed.
-    """
-
+    # {"over", "refused", "elsewhere", "error"}: `refused`: this node differs from those that make the other parts;
+    # `elsewhere`: the part belongs to another node, or this node to another part; `over`: every run is done, or
+    # failed for good.
     ending: Ending
-    node: str
-    message: str = ""
-    exit_code: int = 0
+    node: str  # The node's name
+    message: str = ""  # What was wrong; empty where nothing was
+    exit_code: int = 0  # Of the command: 1 where runs failed
 
 
 def _make_runs(spec: CampaignSpec, part: NodePart, progress: Progress) -> None:

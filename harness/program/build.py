@@ -42,23 +42,12 @@ def _described(sign: str) -> str:
 
 @dataclass(frozen=True)
 class Build:
-    """A built configuration.
+    """A built configuration."""
 
-    Attributes
-    ----------
-    folder : Path
-        Where it was built; the toolchain that built it is beside it.
-    sites : mapping of str to int
-        Number of sites of each software metric.
-    skipped : mapping of str to str
-        Sources that may hold sites and were compiled without counters, each with the reason.
-    missing : mapping of str to str
-        Software metrics that match no place in the source, each with a message; the build is then of no use.
-    """
-
-    folder: Path
-    sites: Mapping[str, int]
-    skipped: Mapping[str, str]
+    folder: Path  # Where it was built; the toolchain that built it is beside it
+    sites: Mapping[str, int]  # Number of sites of each software metric
+    skipped: Mapping[str, str]  # Sources that may hold sites and were compiled without counters, each with the reason
+    # Software metrics that match no place in the source, each with a message; the build is then of no use.
     missing: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -43,40 +43,20 @@ _MOST_NOTES = 3
 
 @dataclass(frozen=True)
 class _Output:
-    """The output of one link.
+    """The output of one link."""
 
-    Attributes
-    ----------
-    link : int
-        Number of the link.
-    made : str
-        Where it was linked, relative to the build.
-    places : tuple of str
-        Where copies of it are.
-    """
-
-    link: int
-    made: str
-    places: tuple[str, ...]
+    link: int  # Number of the link
+    made: str  # Where it was linked, relative to the build
+    places: tuple[str, ...]  # Where copies of it are
 
 
 @dataclass(frozen=True)
 class _Recipe:
-    """How layouts of a build are made.
+    """How layouts of a build are made."""
 
-    Attributes
-    ----------
-    outputs : tuple
-        What is linked again.
-    rebuilt : str
-        Why the whole build is repeated instead; empty otherwise.
-    notes : tuple of str
-        What the user should know, a sentence each.
-    """
-
-    outputs: tuple[_Output, ...]
-    rebuilt: str
-    notes: tuple[str, ...]
+    outputs: tuple[_Output, ...]  # What is linked again
+    rebuilt: str  # Why the whole build is repeated instead; empty otherwise
+    notes: tuple[str, ...]  # What the user should know, a sentence each
 
 
 def make_layout(program: Program, source: Path, tree: Path, number: int, layout: str, *, spec_folder: Path) -> None:

@@ -42,28 +42,15 @@ class Command:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a command ended.
+    """How a command ended."""
 
-    Attributes
-    ----------
-    exit_code : int
-        As in a shell: 128 + n for a command killed by signal n.
-    timed_out : bool
-        Whether it was stopped at its time limit.
-    seconds : float
-        Wall-clock time.
-    user_s, system_s : float
-        CPU time with all waited-for children.
-    max_rss_kib : int
-        Largest resident memory of any of these processes.
-    """
-
-    exit_code: int
-    timed_out: bool
-    seconds: float
+    exit_code: int  # As in a shell: 128 + n for a command killed by signal n
+    timed_out: bool  # Whether it was stopped at its time limit
+    seconds: float  # Wall-clock time
+    # user_s, system_s: CPU time with all waited-for children.
     user_s: float
     system_s: float
-    max_rss_kib: int
+    max_rss_kib: int  # Largest resident memory of any of these processes
 
 
 def launch(command: Command, *, started_as: Callable[[int], None] | None = None) -> Outcome:
@@ -141,24 +128,12 @@ def _kill(group: int, number: signal.Signals) -> None:
 
 @dataclass(frozen=True)
 class ProgramCommand:
-    """The command of one run, without any sampler.
+    """The command of one run, without any sampler."""
 
-    Attributes
-    ----------
-    words : tuple of str
-        The program and its arguments; with `shell: true` those of /bin/sh.
-    environment : mapping of str to str
-        The whole environment.
-    folder : Path
-        Where it runs.
-    stdin : Path or None
-        File of the standard input; None for none.
-    """
-
-    words: tuple[str, ...]
-    environment: Mapping[str, str]
-    folder: Path
-    stdin: Path | None
+    words: tuple[str, ...]  # The program and its arguments; with `shell: true` those of /bin/sh
+    environment: Mapping[str, str]  # The whole environment
+    folder: Path  # Where it runs
+    stdin: Path | None  # File of the standard input; None for none
 
     @property
     def binary(self) -> Path | None:

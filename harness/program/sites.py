@@ -23,47 +23,26 @@ from unperturbed.instrument.missing.without_site import missing_metrics
 
 @dataclass(frozen=True)
 class Place:
-    """A place in a file.
+    """A place in a file."""
 
-    Attributes
-    ----------
-    file : str
-        The file.
-    line : int
-        0 where there is none, as in a binary.
-    text : str
-        What is written there, or what is to be known of it.
-    """
-
-    file: str
-    line: int
-    text: str
+    file: str  # The file
+    line: int  # 0 where there is none, as in a binary
+    text: str  # What is written there, or what is to be known of it
 
 
 @dataclass(frozen=True)
 class MetricSites:
-    """One software metric.
-
-    Attributes
-    ----------
-    sites : tuple of Place
-        Where it counts.
-    uncounted : tuple of Place
-        Where its event may happen uncounted, and why; a place without a file holds for all of the program.
-    instructions : float or None
-        Predicted instructions that one event adds to the program; None where instructions do not tell the cost.
-    cost : str
-        The prediction in words.
-    fault : str, default ""
-        What is wrong, with the place in the spec and the nearest names; empty when the metric counts somewhere.
-    """
+    """One software metric."""
 
     name: str
     event: Event
-    sites: tuple[Place, ...]
+    sites: tuple[Place, ...]  # Where it counts
+    # Where its event may happen uncounted, and why; a place without a file holds for all of the program.
     uncounted: tuple[Place, ...]
+    # Predicted instructions that one event adds to the program; None where instructions do not tell the cost.
     instructions: float | None
-    cost: str
+    cost: str  # The prediction in words
+    # What is wrong, with the place in the spec and the nearest names; empty when the metric counts somewhere.
     fault: str = ""
 
 

@@ -37,27 +37,13 @@ _MICROSECOND_NS = 1000
 
 @dataclass(frozen=True)
 class SoftwareMetrics:
-    """The software metrics of one configuration, and what counts those that are not compiled in.
+    """The software metrics of one configuration, and what counts those that are not compiled in."""
 
-    Attributes
-    ----------
-    metrics : tuple of Metric, default ()
-        In the order of their numbers.
-    probes : tuple of Probe, default ()
-        Of the kernel; they are there as long as this process is.
-    sites : tuple of ProbeSite, default ()
-        Where they are.
-    preload : tuple of Path, default ()
-        Libraries that the program is started with.
-    python_hook : Path, optional
-        What counts in a Python program, None when nothing does.
-    """
-
-    metrics: tuple[Metric, ...] = ()
-    probes: tuple[Probe, ...] = ()
-    sites: tuple[ProbeSite, ...] = ()
-    preload: tuple[Path, ...] = ()
-    python_hook: Path | None = None
+    metrics: tuple[Metric, ...] = ()  # In the order of their numbers
+    probes: tuple[Probe, ...] = ()  # Of the kernel; they are there as long as this process is
+    sites: tuple[ProbeSite, ...] = ()  # Where they are
+    preload: tuple[Path, ...] = ()  # Libraries that the program is started with
+    python_hook: Path | None = None  # What counts in a Python program, None when nothing does
 
     @property
     def within(self) -> bool:

@@ -35,20 +35,11 @@ VERDICTS = "nodes.json"
 
 @dataclass(frozen=True)
 class NodesJudgement:
-    """The verdicts of a campaign on nodes.
+    """The verdicts of a campaign on nodes."""
 
-    Attributes
-    ----------
-    verdicts : NodeVerdicts
-        Over nodes.
-    by_node : mapping of str to Judgement
-        Of each node that was judged.
-    failed, missing : tuple of str
-        Runs that failed for good, and runs that were not made, as `NN/RUN`.
-    """
-
-    verdicts: NodeVerdicts
-    by_node: Mapping[str, Judgement]
+    verdicts: NodeVerdicts  # Over nodes
+    by_node: Mapping[str, Judgement]  # Of each node that was judged
+    # failed, missing: Runs that failed for good, and runs that were not made, as `NN/RUN`.
     failed: tuple[str, ...]
     missing: tuple[str, ...]
 

@@ -33,21 +33,11 @@ _FEWEST = 3
 
 @dataclass(frozen=True)
 class CheckOptions:
-    """What was asked of a check beyond the spec.
+    """What was asked of a check beyond the spec."""
 
-    Attributes
-    ----------
-    method : {"runs", "paper"}
-        `paper` judges by the paper's own rule.
-    across : bool
-        Each metric against each other one too, after alignment.
-    disturbed : mapping of str to str
-        Runs on a disturbed host, and what disturbed it.
-    """
-
-    method: Literal["runs", "paper"] = "runs"
-    across: bool = False
-    disturbed: Mapping[str, str] = field(default_factory=dict)
+    method: Literal["runs", "paper"] = "runs"  # `paper` judges by the paper's own rule
+    across: bool = False  # Each metric against each other one too, after alignment
+    disturbed: Mapping[str, str] = field(default_factory=dict)  # Runs on a disturbed host, and what disturbed it
 
 
 def check(

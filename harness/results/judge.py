@@ -21,30 +21,14 @@ from unperturbed.harness.spec.campaign_spec import CampaignSpec
 
 @dataclass(frozen=True)
 class Judgement:
-    """The verdicts of a campaign, and what belongs beside them.
+    """The verdicts of a campaign, and what belongs beside them."""
 
-    Attributes
-    ----------
-    verdicts : CampaignVerdicts
-        One verdict a configuration.
-    content : ReportContent
-        What the report shows.
-    totals : sequence of Total
-        What each software metric counted in whole runs.
-    failed : tuple of str
-        Runs that failed for good.
-    missing : tuple of str
-        Runs that were planned and not made yet.
-    unwritten : str, default ""
-        Why report and verdicts could not be written into the folder.
-    """
-
-    verdicts: CampaignVerdicts
-    content: ReportContent
-    totals: Sequence[Total]
-    failed: tuple[str, ...]
-    missing: tuple[str, ...]
-    unwritten: str = ""
+    verdicts: CampaignVerdicts  # One verdict a configuration
+    content: ReportContent  # What the report shows
+    totals: Sequence[Total]  # What each software metric counted in whole runs
+    failed: tuple[str, ...]  # Runs that failed for good
+    missing: tuple[str, ...]  # Runs that were planned and not made yet
+    unwritten: str = ""  # Why report and verdicts could not be written into the folder
 
     @property
     def complete(self) -> bool:
@@ -108,28 +92,15 @@ def judge(
 
 @dataclass(frozen=True)
 class Total:
-    """One software metric over all runs that have it.
+    """One software metric over all runs that have it."""
 
-    Attributes
-    ----------
-    name : str
-        Of the metric.
-    runs : int
-        That have it.
-    counted : float or None
-        Median of the events a run; None for a gauge.
-    least, most : int
-        Events of the runs that had fewest and most; a gauge's least and greatest value at a sample.
-    rate : float or None
-        Events a second of the untouched program's time; None for a gauge.
-    """
-
-    name: str
-    runs: int
-    counted: float | None
+    name: str  # Of the metric
+    runs: int  # That have it
+    counted: float | None  # Median of the events a run; None for a gauge
+    # least, most: Events of the runs that had fewest and most; a gauge's least and greatest value at a sample.
     least: int
     most: int
-    rate: float | None
+    rate: float | None  # Events a second of the untouched program's time; None for a gauge
 
 
 def software_totals(spec: CampaignSpec, traces: Traces, *, native_seconds: float) -> Sequence[Total]:

@@ -22,21 +22,11 @@ from unperturbed.harness.spec.sections.campaign import ANCHOR, BASELINE
 
 @dataclass(frozen=True)
 class MergedCampaign:
-    """A campaign's runs joined into one trace.
+    """A campaign's runs joined into one trace."""
 
-    Attributes
-    ----------
-    merged : MergedTrace
-        The trace, and where each metric came from.
-    rejected : tuple of str
-        Configurations that the outer check rejects, and that were merged all the same.
-    notes : tuple of str
-        One sentence each, what matters most first.
-    """
-
-    merged: MergedTrace
-    rejected: tuple[str, ...]
-    notes: tuple[str, ...]
+    merged: MergedTrace  # The trace, and where each metric came from
+    rejected: tuple[str, ...]  # Configurations that the outer check rejects, and that were merged all the same
+    notes: tuple[str, ...]  # One sentence each, what matters most first
 
 
 def merge_campaign(

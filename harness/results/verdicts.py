@@ -33,26 +33,13 @@ _LEVELS = ("PAPI_TOT_CYC", "PAPI_TOT_INS")
 
 @dataclass(frozen=True, repr=False)
 class CampaignVerdicts(Framed, Result):
-    """The verdicts of a campaign.
+    """The verdicts of a campaign."""
 
-    Attributes
-    ----------
-    verdicts : tuple of Verdict
-        One a checked configuration; passes are one family.
-    traces : Traces
-        What they were made from.
-    notes : tuple of str
-        What a reader must know besides, one sentence each.
-    stability : mapping of str to Stability
-        Of the baseline, by pass.
-    shams : tuple of str
-        The configurations among them that are shams: they show what layout and the no-ops do, and count nothing.
-    """
-
-    verdicts: tuple[Verdict, ...]
-    traces: Traces
-    notes: tuple[str, ...]
-    stability: Mapping[str, Stability] = field(default_factory=dict)
+    verdicts: tuple[Verdict, ...]  # One a checked configuration; passes are one family
+    traces: Traces  # What they were made from
+    notes: tuple[str, ...]  # What a reader must know besides, one sentence each
+    stability: Mapping[str, Stability] = field(default_factory=dict)  # Of the baseline, by pass
+    # The configurations among them that are shams: they show what layout and the no-ops do, and count nothing.
     shams: tuple[str, ...] = ()
 
     def at_least(self, mildest: VerdictName) -> tuple[str, ...]:

@@ -16,32 +16,19 @@ _MOST_SHOWN = 100
 
 @dataclass(frozen=True, order=True)
 class Position:
-    """A place in a text.
+    """A place in a text."""
 
-    Attributes
-    ----------
-    line, column : int
-        Counted from 1; the column counts characters.
-    """
-
+    # line, column: Counted from 1; the column counts characters.
     line: int
     column: int
 
 
 @dataclass(frozen=True, order=True)
 class Diagnostic:
-    """A fault of a spec: where it is, what is wrong and what to do.
+    """A fault of a spec: where it is, what is wrong and what to do."""
 
-    Attributes
-    ----------
-    position : Position
-        Where it is.
-    message : str
-        One line of bearable length, whatever the spec's own words are that it repeats.
-    """
-
-    position: Position
-    message: str
+    position: Position  # Where it is
+    message: str  # One line of bearable length, whatever the spec's own words are that it repeats
 
     def __post_init__(self) -> None:
         line = " ".join(self.message.split())

@@ -21,45 +21,19 @@ from unperturbed.harness.spec.values.intervals import Interval
 
 @dataclass(frozen=True, kw_only=True)
 class Imported:
-    """What a campaign was imported from.
+    """What a campaign was imported from."""
 
-    Attributes
-    ----------
-    name : str
-        Of the campaign.
-    format : str
-        Name of the import format.
-    title : str
-        The tool or the format, in sentences.
-    options : mapping of str to str
-        Options of the format.
-    files : tuple of mapping
-        Each file: `file`, `sha256`, `configuration`, `runs` (their ids).
-    configurations : mapping of str to int
-        Configuration to its number of runs, the baseline first.
-    metrics : mapping of str to Kind
-        Metrics that all runs have, and where their counts come from.
-    align_on : tuple of str
-        Metrics by which runs are aligned.
-    interval_ns : int
-        Usual length of an interval.
-    command : str
-        What was typed; empty where the library was called.
-    notes : tuple of str
-        What was left out, a sentence each.
-    """
-
-    name: str
-    format: str
-    title: str
-    options: Mapping[str, str]
-    files: tuple[Mapping[str, Any], ...]
-    configurations: Mapping[str, int]
-    metrics: Mapping[str, Kind]
-    align_on: tuple[str, ...]
-    interval_ns: int
-    command: str = ""
-    notes: tuple[str, ...] = ()
+    name: str  # Of the campaign
+    format: str  # Name of the import format
+    title: str  # The tool or the format, in sentences
+    options: Mapping[str, str]  # Options of the format
+    files: tuple[Mapping[str, Any], ...]  # Each file: `file`, `sha256`, `configuration`, `runs` (their ids)
+    configurations: Mapping[str, int]  # Configuration to its number of runs, the baseline first
+    metrics: Mapping[str, Kind]  # Metrics that all runs have, and where their counts come from
+    align_on: tuple[str, ...]  # Metrics by which runs are aligned
+    interval_ns: int  # Usual length of an interval
+    command: str = ""  # What was typed; empty where the library was called
+    notes: tuple[str, ...] = ()  # What was left out, a sentence each
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON types; order is kept."""

@@ -36,43 +36,23 @@ the baseline's of a search that certified nothing on a busy host by 1.28."""
 
 @dataclass(frozen=True)
 class Search:
-    """How to search.
+    """How to search."""
 
-    Attributes
-    ----------
-    strategy : str
-        Name of a strategy of `analysis.partition`.
-    repetitions, max_repetitions : int
-        Runs of a candidate in each pass: at first, and at most.
-    max_runs : int or None
-        Limits.
-    max_hours : float or None
-        By default those of the spec.
-    """
-
-    strategy: str = "first-fit"
+    strategy: str = "first-fit"  # Name of a strategy of `analysis.partition`
+    # repetitions, max_repetitions: Runs of a candidate in each pass: at first, and at most.
     repetitions: int = 3
     max_repetitions: int = 20
-    max_runs: int | None = None
-    max_hours: float | None = None
+    max_runs: int | None = None  # Limits
+    max_hours: float | None = None  # By default those of the spec
 
 
 @dataclass(frozen=True)
 class Partitioned:
-    """What a search ended with.
+    """What a search ended with."""
 
-    Attributes
-    ----------
-    plan : Plan
-        The best so far where the search was stopped.
-    failed : bool
-        A run failed for good, and the search cannot go on without it; `plan.stopped` says which.
-    notes : tuple of str
-        What else should be known: what speaks against the baselines, metrics that counted nothing. A sentence each.
-    """
-
-    plan: Plan
-    failed: bool
+    plan: Plan  # The best so far where the search was stopped
+    failed: bool  # A run failed for good, and the search cannot go on without it; `plan.stopped` says which
+    # What else should be known: what speaks against the baselines, metrics that counted nothing. A sentence each.
     notes: tuple[str, ...] = ()
 
 
@@ -178,29 +158,18 @@ def settings_of(spec: CampaignSpec, search: Search, seconds_per_run: float | Non
 
 @dataclass
 class _Runs:
-    """Makes the runs that a search asks for, and hands out each once, in the order in which they were made.
-
-    Attributes
-    ----------
-    given : dict of str to int
-        Runs of each configuration that were handed out so far, in each pass: a search that is started again begins with
-        none, and gets the recorded ones before any is made.
-    failed : bool
-        A run failed for good.
-    against : dict of str to None
-        Sentences that speak against the baselines.
-    counted : dict of str to bool
-        Software metrics that counted something.
-    """
+    """Makes the runs that a search asks for, and hands out each once, in the order in which they were made."""
 
     session: Session
     samplings: Mapping[str, Sampling]
     manifest: Manifest
     progress: Progress
+    # Runs of each configuration that were handed out so far, in each pass: a search that is started again begins with
+    # none, and gets the recorded ones before any is made.
     given: dict[str, int] = field(default_factory=dict)
-    failed: bool = False
-    against: dict[str, None] = field(default_factory=dict)
-    counted: dict[str, bool] = field(default_factory=dict)
+    failed: bool = False  # A run failed for good
+    against: dict[str, None] = field(default_factory=dict)  # Sentences that speak against the baselines
+    counted: dict[str, bool] = field(default_factory=dict)  # Software metrics that counted something
 
     def notes(self, metrics: tuple[str, ...]) -> tuple[str, ...]:
         """Return what else a reader of the plan should know, a sentence each."""

@@ -46,58 +46,31 @@ _DEBIAN_TOOLS = {"apt-get": "apt", "dpkg-source": "dpkg-dev"}
 
 @dataclass(frozen=True)
 class Problem:
-    """A reason why a spec cannot run here.
+    """A reason why a spec cannot run here."""
 
-    Attributes
-    ----------
-    finding : Finding
-        The reason.
-    exit_code : int, default 3
-        3 when the host lacks something, 2 when the spec itself cannot be met.
-    """
-
-    finding: Finding
-    exit_code: int = HostError.exit_code
+    finding: Finding  # The reason
+    exit_code: int = HostError.exit_code  # 3 when the host lacks something, 2 when the spec itself cannot be met
 
 
 @dataclass(frozen=True)
 class MetricSource:
-    """The source of a metric.
+    """The source of a metric."""
 
-    Attributes
-    ----------
-    metric : str
-        The metric's name.
-    source : str
-        Of counters (`papi`, …), of the system (`getrusage`, …), `compiled in`, `kernel probe`, `interposition`,
-        `import hook`, or `computed`.
-    passes : tuple of str
-        The passes that count it.
-    """
-
-    metric: str
+    metric: str  # The metric's name
+    # Of counters (`papi`, …), of the system (`getrusage`, …), `compiled in`, `kernel probe`, `interposition`, `import
+    # hook`, or `computed`.
     source: str
-    passes: tuple[str, ...]
+    passes: tuple[str, ...]  # The passes that count it
 
 
 @dataclass(frozen=True)
 class Readiness:
-    """What a campaign would do on this host.
-
-    Attributes
-    ----------
-    passes : Passes
-        Who counts what; of the metrics that can be counted, when others cannot.
-    configurations : tuple of Configuration
-        The configurations, each with its runs in a pass.
-    problems : tuple of Problem
-        Everything that keeps the campaign from running.
-    """
+    """What a campaign would do on this host."""
 
     spec: CampaignSpec
-    passes: Passes
-    configurations: tuple[Configuration, ...]
-    problems: tuple[Problem, ...] = field(default=())
+    passes: Passes  # Who counts what; of the metrics that can be counted, when others cannot
+    configurations: tuple[Configuration, ...]  # The configurations, each with its runs in a pass
+    problems: tuple[Problem, ...] = field(default=())  # Everything that keeps the campaign from running
 
     @property
     def exit_code(self) -> int:

@@ -44,77 +44,41 @@ _DAMAGE = (
 
 @dataclass(frozen=True)
 class Function:
-    """A name of a function that a binary defines.
+    """A name of a function that a binary defines."""
 
-    Attributes
-    ----------
-    name : str
-        Symbol, mangled if C++.
-    offset : int
-        Of its first instruction in the file.
-    size : int
-        Bytes; 0 if the symbol does not have it.
-    exported : bool
-        Other binaries can call it by this name.
-    indirect : bool
-        It has no code of its own: at load time the binary chooses one of several functions for this name (IFUNC).
-        `offset` is that of the chooser.
-    """
-
-    name: str
-    offset: int
-    size: int
-    exported: bool
+    name: str  # Symbol, mangled if C++
+    offset: int  # Of its first instruction in the file
+    size: int  # Bytes; 0 if the symbol does not have it
+    exported: bool  # Other binaries can call it by this name
+    # It has no code of its own: at load time the binary chooses one of several functions for this name (IFUNC).
+    # `offset` is that of the chooser.
     indirect: bool
 
 
 @dataclass(frozen=True)
 class StaticProbe:
-    """One location of a static probe (USDT): a nop that the program's author put there, and a note that describes it.
-
-    Attributes
-    ----------
-    offset : int
-        Of the instruction in the file.
-    semaphore : int
-        Offset in the file of a counter that the program tests before it prepares the probe's arguments; 0 for none.
-    """
+    """A location of a static probe (USDT): a nop that the program's author put there, and a note about it."""
 
     provider: str
     name: str
-    offset: int
+    offset: int  # Of the instruction in the file
+    # Offset in the file of a counter that the program tests before it prepares the probe's arguments; 0 for none.
     semaphore: int
 
 
 @dataclass(frozen=True)
 class Binary:
-    """An executable or a shared library.
-
-    Attributes
-    ----------
-    functions : tuple of Function
-        Every name of every function that it defines, by offset; exported names before others.
-    imported : frozenset of str
-        Names that it asks other binaries for.
-    static_probes : tuple of StaticProbe
-        In the order of the file.
-    needed : tuple of str
-        Names of the libraries that it asks for itself (DT_NEEDED).
-    interpreter : str
-        The dynamic linker that starts it; '' for a library or a static program.
-    machine : str
-        Its kind of processor, `EM_X86_64`.
-    has_symbols : bool
-        A full symbol table was found, its own or a debug file's; otherwise only what it exports is known.
-    """
+    """An executable or a shared library."""
 
     path: Path
+    # Every name of every function that it defines, by offset; exported names before others.
     functions: tuple[Function, ...]
-    imported: frozenset[str]
-    static_probes: tuple[StaticProbe, ...]
-    needed: tuple[str, ...]
-    interpreter: str
-    machine: str
+    imported: frozenset[str]  # Names that it asks other binaries for
+    static_probes: tuple[StaticProbe, ...]  # In the order of the file
+    needed: tuple[str, ...]  # Names of the libraries that it asks for itself (DT_NEEDED)
+    interpreter: str  # The dynamic linker that starts it; '' for a library or a static program
+    machine: str  # Its kind of processor, `EM_X86_64`
+    # A full symbol table was found, its own or a debug file's; otherwise only what it exports is known.
     has_symbols: bool
 
     def exports(self, name: str) -> bool:

@@ -155,27 +155,13 @@ thread-unsafe."""
 
 @dataclass(frozen=True)
 class Interposed:
-    """A library function whose calls are counted.
+    """A library function whose calls are counted."""
 
-    Attributes
-    ----------
-    function : str
-        Symbol; mangled if C++.
-    exact : bool, default False
-        Count by a locked instruction, so that threads that call at once lose nothing.
-    library : Path, default Path()
-        File that defines the function; calls go on to it.
-    notes : tuple of str, default ()
-        What is to be known of it.
-    uncounted : tuple of str, default ()
-        Which calls are not counted, and why.
-    """
-
-    function: str
-    exact: bool = False
-    library: Path = Path()
-    notes: tuple[str, ...] = ()
-    uncounted: tuple[str, ...] = ()
+    function: str  # Symbol; mangled if C++
+    exact: bool = False  # Count by a locked instruction, so that threads that call at once lose nothing
+    library: Path = Path()  # Path: File that defines the function; calls go on to it
+    notes: tuple[str, ...] = ()  # What is to be known of it
+    uncounted: tuple[str, ...] = ()  # Which calls are not counted, and why
 
 
 def interposer_source(functions: Mapping[int, Interposed]) -> str:

@@ -37,38 +37,17 @@ HIT_COSTS: Mapping[Hit, str] = MappingProxyType(
 
 @dataclass(frozen=True)
 class ProbeSite:
-    """A place where the kernel sets a breakpoint for a metric.
+    """A place where the kernel sets a breakpoint for a metric."""
 
-    Attributes
-    ----------
-    metric : str
-        Its name.
-    number : int
-        Its index among all software metrics.
-    name : str
-        The target as the user wrote it.
-    kind : str
-        `uprobe` or `usdt`.
-    path : Path
-        The binary.
-    symbol : str
-        The function, or provider:name.
-    offset : int
-        Of the instruction in the file.
-    semaphore : int
-        Offset in the file of the counter that makes the program prepare the probe's arguments; 0 for none.
-    hit : Hit
-        Whether the instruction is one that the kernel emulates (`cheap`) or has the processor execute apart (`dear`).
-    """
-
-    metric: str
-    number: int
-    name: str
-    kind: str
-    path: Path
-    symbol: str
-    offset: int
-    semaphore: int
+    metric: str  # Its name
+    number: int  # Its index among all software metrics
+    name: str  # The target as the user wrote it
+    kind: str  # `uprobe` or `usdt`
+    path: Path  # The binary
+    symbol: str  # The function, or provider:name
+    offset: int  # Of the instruction in the file
+    semaphore: int  # Offset in the file of the counter that makes the program prepare the probe's arguments; 0 for none
+    # Whether the instruction is one that the kernel emulates (`cheap`) or has the processor execute apart (`dear`).
     hit: Hit
 
     @property

@@ -76,61 +76,30 @@ def _unescape(piece: re.Match[str]) -> str:
 
 
 class Source(NamedTuple):
-    """A source file of a command.
+    """A source file of a command."""
 
-    Attributes
-    ----------
-    position : int
-        Its position among the arguments.
-    path, language : str
-        Its path, and `c` or `c++`.
-    forced : str
-        The `-x` in force there; '' when there is none.
-    """
-
-    position: int
+    position: int  # Its position among the arguments
+    # path, language: Its path, and `c` or `c++`.
     path: str
     language: str
-    forced: str
+    forced: str  # The `-x` in force there; '' when there is none
 
 
 class Command(NamedTuple):
-    """A compiler command, read.
+    """A compiler command, read."""
 
-    Attributes
-    ----------
-    words : tuple of str
-        As given, the compiler first.
-    compiler : tuple of str
-        Compiler with its launcher (`ccache gcc` are two words).
-    arguments : tuple of str
-        What follows, response files expanded.
-    sources : tuple of Source, default ()
-        C and C++ sources that could be instrumented; empty when nothing is compiled.
-    uncounted : tuple of Source, default ()
-        Other sources that it compiles, such as assembly; `language` is its name for people.
-    output : str, default ""
-        Value of -o, '' when there is none.
-    executable : bool, default False
-        The command links a program with the C library.
-    library : bool, default False
-        It links a shared library with the C library.
-    static : bool, default False
-        What it links has no dynamic linker.
-    reason : str, default ""
-        Why the sources must be left alone, '' when they need not.
-    """
-
-    words: tuple[str, ...]
-    compiler: tuple[str, ...]
-    arguments: tuple[str, ...]
+    words: tuple[str, ...]  # As given, the compiler first
+    compiler: tuple[str, ...]  # Compiler with its launcher (`ccache gcc` are two words)
+    arguments: tuple[str, ...]  # What follows, response files expanded
+    # C and C++ sources that could be instrumented; empty when nothing is compiled.
     sources: tuple[Source, ...] = ()
+    # Other sources that it compiles, such as assembly; `language` is its name for people.
     uncounted: tuple[Source, ...] = ()
-    output: str = ""
-    executable: bool = False
-    library: bool = False
-    static: bool = False
-    reason: str = ""
+    output: str = ""  # Value of -o, '' when there is none
+    executable: bool = False  # The command links a program with the C library
+    library: bool = False  # It links a shared library with the C library
+    static: bool = False  # What it links has no dynamic linker
+    reason: str = ""  # Why the sources must be left alone, '' when they need not
 
 
 class Arrangement(Protocol):
@@ -144,19 +113,12 @@ class Arrangement(Protocol):
 
 
 class Added(NamedTuple):
-    """What a link gets beside its own inputs.
+    """What a link gets beside its own inputs."""
 
-    Attributes
-    ----------
-    before, after : tuple of str, default ()
-        Words before all others, and after them.
-    layout : Arrangement, optional
-        Another order of the inputs.
-    """
-
+    # before, after: Words before all others, and after them.
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
-    layout: Arrangement | None = None
+    layout: Arrangement | None = None  # Another order of the inputs
 
     def to(self, compiler: Sequence[str], arguments: Sequence[str]) -> list[str]:
         """Return the whole command."""
@@ -166,21 +128,11 @@ class Added(NamedTuple):
 
 
 class Argument(NamedTuple):
-    """An argument of the command line.
+    """An argument of the command line."""
 
-    Attributes
-    ----------
-    position : int
-        Position of its first word.
-    words : tuple of str
-        The option, with its separate value, or the input.
-    is_input : bool
-        It is an input.
-    """
-
-    position: int
-    words: tuple[str, ...]
-    is_input: bool
+    position: int  # Position of its first word
+    words: tuple[str, ...]  # The option, with its separate value, or the input
+    is_input: bool  # It is an input
 
     @property
     def name(self) -> str:

@@ -22,37 +22,19 @@ _FORMAT = 6
 
 
 class Settings(NamedTuple):
-    """Settings of one toolchain.
+    """Settings of one toolchain."""
 
-    Attributes
-    ----------
-    metrics : tuple of Selected
-        The software metrics that are compiled in.
-    runtime : tuple of str
-        C sources compiled and linked into every program.
-    bounds : tuple of str
-        C sources compiled and linked first and last into every program and shared library: between them lie its
-        counters.
-    sham : bool
-        Put a no-op of the same length in the place of each increment: the layout without the counting.
-    layouts : bool
-        Note every link, so that it can be made again in another layout.
-    folder : str
-        Folder of settings, site log, cache and passing files.
-    objects : str, default ""
-        Folder in which the runtime's objects are kept for other toolchains too; empty: in this one's cache alone.
-    layout : str, default ""
-        What the layout of every link is drawn from; empty: as in the build's commands.
-    """
-
-    metrics: tuple[Selected, ...]
-    runtime: tuple[str, ...]
+    metrics: tuple[Selected, ...]  # The software metrics that are compiled in
+    runtime: tuple[str, ...]  # C sources compiled and linked into every program
+    # C sources compiled and linked first and last into every program and shared library: between them lie its
+    # counters.
     bounds: tuple[str, ...]
-    sham: bool
-    layouts: bool
-    folder: str
+    sham: bool  # Put a no-op of the same length in the place of each increment: the layout without the counting
+    layouts: bool  # Note every link, so that it can be made again in another layout
+    folder: str  # Folder of settings, site log, cache and passing files
+    # Folder in which the runtime's objects are kept for other toolchains too; empty: in this one's cache alone.
     objects: str = ""
-    layout: str = ""
+    layout: str = ""  # What the layout of every link is drawn from; empty: as in the build's commands
 
     @property
     def site_folder(self) -> str:

@@ -12,28 +12,15 @@ if TYPE_CHECKING:
 
 
 class Need(NamedTuple):
-    """What a text must contain to hold a site of one event.
+    """What a text must contain to hold a site of one event."""
 
-    Attributes
-    ----------
-    words : tuple of str
-        All must occur.
-    inner : str
-        The one of them that must occur in the function that holds the site: of the innermost name; '' when a glob
-        hides it.
-    used : str
-        A name that must not only be declared; '' when a glob hides it.
-    use : str
-        What must happen to it: `defined`, `called`, `written`, or for a variable `stored`.
-    files : tuple of str
-        Globs; for each a line marker must name such a file.
-    """
-
-    words: tuple[str, ...]
+    words: tuple[str, ...]  # All must occur
+    # The one of them that must occur in the function that holds the site: of the innermost name; '' when a glob hides
+    # it.
     inner: str
-    used: str
-    use: str
-    files: tuple[str, ...]
+    used: str  # A name that must not only be declared; '' when a glob hides it
+    use: str  # What must happen to it: `defined`, `called`, `written`, or for a variable `stored`
+    files: tuple[str, ...]  # Globs; for each a line marker must name such a file
 
     @classmethod
     def from_json(cls, record: dict[str, Any]) -> Need:
@@ -42,37 +29,20 @@ class Need(NamedTuple):
 
 
 class Selected(NamedTuple):
-    """A metric that is compiled in.
+    """A metric that is compiled in."""
 
-    Attributes
-    ----------
-    name : str
-        The metric's name.
-    number : int
-        Its number among all software metrics.
-    kind : str
-        As in `Event`, like `target`, `within`, `file`, `add` and `threads`.
-    target, within, file, add, threads : str
-        The event's parts; `within`, `file` and `add` may be None.
-    need : Need
-        What a text must contain to hold a site.
-    loader : str
-        `module:class` of the kind, so that the wrapper loads no other kind.
-    folder : str
-        What the module is imported from, when it is another distribution's; '' for ours.
-    """
-
-    name: str
-    number: int
-    kind: str
+    name: str  # The metric's name
+    number: int  # Its number among all software metrics
+    kind: str  # As in `Event`, like `target`, `within`, `file`, `add` and `threads`
+    # target, within, file, add, threads: The event's parts; `within`, `file` and `add` may be None.
     target: str
     within: str | None
     file: str | None
     add: str | None
     threads: str
-    need: Need
-    loader: str
-    folder: str = ""
+    need: Need  # What a text must contain to hold a site
+    loader: str  # `module:class` of the kind, so that the wrapper loads no other kind
+    folder: str = ""  # What the module is imported from, when it is another distribution's; '' for ours
 
 
 def need_of_name(event: Event, name: str, *, use: str = "defined", used: str | None = None) -> Need:

@@ -12,118 +12,58 @@ from unperturbed.instrument.events.targets import GaugeTarget, LineTarget
 
 
 class InsertionPoint(NamedTuple):
-    """Where counting text goes.
+    """Where counting text goes."""
 
-    Attributes
-    ----------
-    form : str
-        `block`: a statement may be inserted at `start`. `bare`: a prefix that makes one statement of what follows.
-        `expression`: the text from `start` to `end` is one expression. `gauge`: a declaration may be inserted.
-    start, end : int
-        Byte offsets.
-    at : int
-        Byte offset that gives file and line of the event.
-    """
-
+    # `block`: a statement may be inserted at `start`. `bare`: a prefix that makes one statement of what follows.
+    # `expression`: the text from `start` to `end` is one expression. `gauge`: a declaration may be inserted.
     form: str
+    # start, end: Byte offsets.
     start: int
     end: int
-    at: int
+    at: int  # Byte offset that gives file and line of the event
 
 
 class Function(NamedTuple):
-    """A function with a body.
+    """A function with a body."""
 
-    Attributes
-    ----------
-    names : tuple of str
-        Qualified names, the usual one first; the last one with parameter types, `ns::f(int,char)`.
-    cursor : Any
-        libclang's cursor.
-    body : Any
-        Cursor of the body's compound statement.
-    start, end : int
-        Byte offsets of the whole definition.
-    opening : int
-        Offset behind the body's `{`, where a statement may be inserted.
-    closing : int
-        Offset of the body's `}`.
-    constant : bool
-        Declared constexpr or consteval, so that it may run in the compiler.
-    is_lambda : bool
-        It is a lambda's.
-    outer : Function or None
-        The function whose body contains this one (a lambda, a method of a local class).
-    """
-
-    names: tuple[str, ...]
-    cursor: Any
-    body: Any
+    names: tuple[str, ...]  # Qualified names, the usual one first; the last one with parameter types, `ns::f(int,char)`
+    cursor: Any  # libclang's cursor
+    body: Any  # Cursor of the body's compound statement
+    # start, end: Byte offsets of the whole definition.
     start: int
     end: int
-    opening: int
-    closing: int
-    constant: bool
-    is_lambda: bool = False
-    outer: Function | None = None
+    opening: int  # Offset behind the body's `{`, where a statement may be inserted
+    closing: int  # Offset of the body's `}`
+    constant: bool  # Declared constexpr or consteval, so that it may run in the compiler
+    is_lambda: bool = False  # It is a lambda's
+    outer: Function | None = None  # The function whose body contains this one (a lambda, a method of a local class)
 
 
 class Body(NamedTuple):
-    """What a function's body contains, each in the order of the text, without what nested functions contain.
+    """What a function's body contains, each in the order of the text, without what nested functions contain."""
 
-    Attributes
-    ----------
-    loops, returns : list of InsertionPoint
-        Iterations of loops; return statements and the end.
-    labels : list of tuple of str and InsertionPoint
-        Labels by name.
-    statements : list of tuple of object and InsertionPoint
-        List of tuple of cursor and InsertionPoint Every statement.
-    assignments : list of tuple of InsertionPoint and object
-        List of tuple of InsertionPoint and cursor Assignments with their left sides.
-    calls : list of tuple of InsertionPoint and object
-        List of tuple of InsertionPoint and cursor Calls.
-    addresses : list of tuple of int and object
-        List of tuple of int and cursor Offset and operand of each unary &.
-    variables : list of tuple of object and bool
-        List of tuple of cursor and bool Declared variables, and whether a statement may follow the declaration.
-    nested : list of Function
-        Lambdas, and methods of local classes.
-    """
-
+    # loops, returns: Iterations of loops; return statements and the end.
     loops: list[InsertionPoint]
     returns: list[InsertionPoint]
-    labels: list[tuple[str, InsertionPoint]]
-    statements: list[tuple[Any, InsertionPoint]]
+    labels: list[tuple[str, InsertionPoint]]  # Labels by name
+    statements: list[tuple[Any, InsertionPoint]]  # List of tuple of cursor and InsertionPoint Every statement
+    # List of tuple of InsertionPoint and cursor Assignments with their left sides.
     assignments: list[tuple[InsertionPoint, Any]]
-    calls: list[tuple[InsertionPoint, Any]]
-    addresses: list[tuple[int, Any]]
+    calls: list[tuple[InsertionPoint, Any]]  # List of tuple of InsertionPoint and cursor Calls
+    addresses: list[tuple[int, Any]]  # List of tuple of int and cursor Offset and operand of each unary &
+    # List of tuple of cursor and bool Declared variables, and whether a statement may follow the declaration.
     variables: list[tuple[Any, bool]]
-    nested: list[Function]
+    nested: list[Function]  # Lambdas, and methods of local classes
 
 
 class Variable(NamedTuple):
-    """A variable's declaration.
+    """A variable's declaration."""
 
-    Attributes
-    ----------
-    cursor : Any
-        libclang's cursor.
-    outermost : Any
-        Cursor of the declaration on the text's top level that contains it.
-    function : Function or None
-        The function that declares it.
-    in_block : bool
-        A statement may follow the declaration.
-    in_system_header : bool
-        It is outside all functions, in a system header.
-    """
-
-    cursor: Any
-    outermost: Any
-    function: Function | None
-    in_block: bool
-    in_system_header: bool = False
+    cursor: Any  # libclang's cursor
+    outermost: Any  # Cursor of the declaration on the text's top level that contains it
+    function: Function | None  # The function that declares it
+    in_block: bool  # A statement may follow the declaration
+    in_system_header: bool = False  # It is outside all functions, in a system header
 
 
 class PointsByLine(Protocol):
@@ -137,18 +77,10 @@ class PointsByLine(Protocol):
 
 
 class Search(Protocol):
-    """The search of one parsed text for sites, as a kind of event sees it.
+    """The search of one parsed text for sites, as a kind of event sees it."""
 
-    Attributes
-    ----------
-    data : bytes
-        The preprocessed text.
-    is_cxx : bool
-        It is C++.
-    """
-
-    data: bytes
-    is_cxx: bool
+    data: bytes  # The preprocessed text
+    is_cxx: bool  # It is C++
 
     def add(self, metric: int, function: Function, point: InsertionPoint, *, in_constant: bool = False) -> None:
         """Count a metric at a point, or note why it cannot be counted there.

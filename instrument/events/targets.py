@@ -29,21 +29,11 @@ LineTarget = tuple[str, int]
 
 
 class GaugeTarget(NamedTuple):
-    """A variable and a part of it.
+    """A variable and a part of it."""
 
-    Attributes
-    ----------
-    file : str
-        Glob over the file of its definition, '' for any.
-    name : str
-        X, ns::x, Class::x or function::x; the scopes may be globs.
-    parts : tuple of str or int
-        Fields and indices, outermost first.
-    """
-
-    file: str
-    name: str
-    parts: tuple[str | int, ...]
+    file: str  # Glob over the file of its definition, '' for any
+    name: str  # X, ns::x, Class::x or function::x; the scopes may be globs
+    parts: tuple[str | int, ...]  # Fields and indices, outermost first
 
     @property
     def whole(self) -> str:

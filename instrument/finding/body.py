@@ -34,27 +34,13 @@ _EXPRESSION, _IN_BLOCK, _BARE = range(3)
 
 
 class _Node(NamedTuple):
-    """A cursor to visit.
+    """A cursor to visit."""
 
-    Attributes
-    ----------
-    cursor : Any
-        libclang's cursor.
-    position : int
-        Its position: `_EXPRESSION`, `_IN_BLOCK` or `_BARE`.
-    anchor : int, optional
-        Where a statement before it would go; at its start by default.
-    variable : Any
-        The variable that it initialises.
-    in_block : bool, default False
-        It is in a declaration between braces.
-    """
-
-    cursor: Any
-    position: int = _EXPRESSION
-    anchor: int | None = None
-    variable: Any = None
-    in_block: bool = False
+    cursor: Any  # libclang's cursor
+    position: int = _EXPRESSION  # Its position: `_EXPRESSION`, `_IN_BLOCK` or `_BARE`
+    anchor: int | None = None  # Where a statement before it would go; at its start by default
+    variable: Any = None  # The variable that it initialises
+    in_block: bool = False  # It is in a declaration between braces
 
 
 def read_body(function: Function, data: bytes, *, expressions: bool = True) -> Body:

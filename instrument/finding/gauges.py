@@ -43,23 +43,14 @@ _value_type.argtypes, _value_type.restype, _value_type.errcheck = [Type], Type, 
 
 
 class Gauge(NamedTuple):
-    """A place in memory as C expressions.
+    """A place in memory as C expressions."""
 
-    Attributes
-    ----------
-    before : str
-        Declarations before the entry.
-    address, bytes, is_signed : str
-        The entry's members.
-    opens : bool
-        The place is private, and `before` needs the template that opens it.
-    """
-
-    before: str
+    before: str  # Declarations before the entry
+    # address, bytes, is_signed: The entry's members.
     address: str
     bytes: str
     is_signed: str
-    opens: bool
+    opens: bool  # The place is private, and `before` needs the template that opens it
 
 
 class _UngaugeableError(Exception):
@@ -67,24 +58,12 @@ class _UngaugeableError(Exception):
 
 
 class _Place(NamedTuple):
-    """A part of a variable.
+    """A part of a variable."""
 
-    Attributes
-    ----------
-    type : Any
-        libclang's type.
-    text : str
-        Its text after the variable's name.
-    offset_bits : int or None
-        Its offset, if it is known.
-    closed : bool
-        A name on the way to it is private.
-    """
-
-    type: Any
-    text: str
-    offset_bits: int | None
-    closed: bool
+    type: Any  # libclang's type
+    text: str  # Its text after the variable's name
+    offset_bits: int | None  # Its offset, if it is known
+    closed: bool  # A name on the way to it is private
 
 
 def is_definition(variable: Any, *, is_cxx: bool) -> bool:

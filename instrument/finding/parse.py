@@ -52,27 +52,15 @@ _ERROR = 3
 
 
 class Facts(NamedTuple):
-    """Facts about a compiler as one command calls it.
+    """Facts about a compiler as one command calls it."""
 
-    Attributes
-    ----------
-    clang : bool
-        It is clang, not gcc.
-    machine : str
-        How events can be counted by instructions of ours: `x86-64` (AT&T's dialect is read, or both), `aarch64`,
-        `aarch64+lse` (which has atomic additions); '' elsewhere.
-    standard : str
-        Language standard, as clang's -std= takes it.
-    target : str
-        Machine, as clang's -target takes it; '' when it does not matter.
-    dialect : tuple of str
-        Options of the command that change the language itself or the layout of its types, in clang's spelling.
-    """
-
-    clang: bool
+    clang: bool  # It is clang, not gcc
+    # How events can be counted by instructions of ours: `x86-64` (AT&T's dialect is read, or both), `aarch64`,
+    # `aarch64+lse` (which has atomic additions); '' elsewhere.
     machine: str
-    standard: str
-    target: str
+    standard: str  # Language standard, as clang's -std= takes it
+    target: str  # Machine, as clang's -target takes it; '' when it does not matter
+    # Options of the command that change the language itself or the layout of its types, in clang's spelling.
     dialect: tuple[str, ...] = ()
 
 
@@ -81,24 +69,12 @@ class UnreadableError(Exception):
 
 
 class ParsedText(NamedTuple):
-    """A syntax tree with its text.
+    """A syntax tree with its text."""
 
-    Attributes
-    ----------
-    text : PreprocessedText
-        The text; every place in the tree is a byte offset in it.
-    root : object
-        Libclang's cursor of the translation unit.
-    errors : tuple of tuple of int and str
-        (offset, message) of each error outside system headers, in order.
-    unit : object
-        Libclang's translation unit, which must live as long as its cursors.
-    """
-
-    text: PreprocessedText
-    root: Any
-    errors: tuple[tuple[int, str], ...]
-    unit: Any
+    text: PreprocessedText  # The text; every place in the tree is a byte offset in it
+    root: Any  # Libclang's cursor of the translation unit
+    errors: tuple[tuple[int, str], ...]  # (offset, message) of each error outside system headers, in order
+    unit: Any  # Libclang's translation unit, which must live as long as its cursors
 
 
 def parse(text: PreprocessedText, language: str, facts: Facts) -> ParsedText:

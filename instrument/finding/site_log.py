@@ -30,57 +30,33 @@ _CONFTEST = re.compile(r"(?:.*/)?conftest\.[a-z+]+")
 
 
 class LoggedSite(NamedTuple):
-    """A place where a metric counts.
+    """A place where a metric counts."""
 
-    Attributes
-    ----------
-    metric : str
-        The metric's name.
-    slot : int
-        Index among the counters of its source.
-    file, line : str and int
-        As in the line markers.
-    text : str
-        What is written there.
-    """
-
-    metric: str
-    slot: int
+    metric: str  # The metric's name
+    slot: int  # Index among the counters of its source
+    # file, line: As in the line markers.
     file: str
     line: int
-    text: str
+    text: str  # What is written there
 
 
 class SourceRecord(NamedTuple):
-    """What one run of the wrapper did with one source.
+    """What one run of the wrapper did with one source."""
 
-    Attributes
-    ----------
-    source, output, folder : str
-        As the command named them; the folder where it ran.
-    state : str
-        `instrumented`, `passed over` or `not instrumented`; the reason of the last.
-    sites : tuple of LoggedSite, default ()
-        Where metrics count.
-    uncounted : tuple of LoggedSite, default ()
-        Where a metric's event may happen uncounted; `text` is the reason.
-    names : mapping of str to tuple of str, default {}
-        Names that could have been targets, by kind of name, as a parse found them. All others are read from the source
-        when needed. Beside those of `Found`: `overload`, with parameters, and `lambda`, for targets that have no site
-        there.
-    include_folders : tuple of str, default ()
-        Where the command looks for the build's own headers.
-    """
-
+    # source, output, folder: As the command named them; the folder where it ran.
     source: str
     output: str
     folder: str
-    state: str
+    state: str  # `instrumented`, `passed over` or `not instrumented`; the reason of the last
     reason: str = ""
-    sites: tuple[LoggedSite, ...] = ()
+    sites: tuple[LoggedSite, ...] = ()  # Where metrics count
+    # Where a metric's event may happen uncounted; `text` is the reason.
     uncounted: tuple[LoggedSite, ...] = ()
+    # Names that could have been targets, by kind of name, as a parse found them. All others are read from the source
+    # when needed. Beside those of `Found`: `overload`, with parameters, and `lambda`, for targets that have no site
+    # there.
     names: Mapping[str, tuple[str, ...]] = {}
-    include_folders: tuple[str, ...] = ()
+    include_folders: tuple[str, ...] = ()  # Where the command looks for the build's own headers
 
 
 class SiteReport:

@@ -41,62 +41,29 @@ _CONSTANT = re.compile(rb"\b(?:constexpr|consteval)\b")
 
 
 class Site(NamedTuple):
-    """A place where one metric counts, or a variable that it reads.
+    """A place where one metric counts, or a variable that it reads."""
 
-    Attributes
-    ----------
-    metric : int
-        Index of the metric.
-    point : InsertionPoint
-        Where the counting text goes.
-    add : str
-        Expression whose value is added; '' for 1.
-    guarded : bool
-        The function may run in the compiler, where nothing can be counted.
-    gauge : Gauge or None
-        The variable; None for an event that is counted.
-    """
-
-    metric: int
-    point: InsertionPoint
-    add: str
-    guarded: bool
-    gauge: Gauge | None = None
+    metric: int  # Index of the metric
+    point: InsertionPoint  # Where the counting text goes
+    add: str  # Expression whose value is added; '' for 1
+    guarded: bool  # The function may run in the compiler, where nothing can be counted
+    gauge: Gauge | None = None  # The variable; None for an event that is counted
 
 
 class UncountedSite(NamedTuple):
-    """A place where a metric's event may happen uncounted.
+    """A place where a metric's event may happen uncounted."""
 
-    Attributes
-    ----------
-    metric : int
-        Index of the metric.
-    at : int
-        Byte offset.
-    reason : str
-        Why it is not counted.
-    """
-
-    metric: int
-    at: int
-    reason: str
+    metric: int  # Index of the metric
+    at: int  # Byte offset
+    reason: str  # Why it is not counted
 
 
 class Found(NamedTuple):
-    """What the search of one text found.
+    """What the search of one text found."""
 
-    Attributes
-    ----------
-    sites : list of Site
-        Gauges are last.
-    uncounted : list of UncountedSite
-        Where events may happen uncounted.
-    names : dict of str to set of str
-        Names that targets could have: `function`, `variable`, `field`, `label`, `loop`, `line`.
-    """
-
-    sites: list[Site]
-    uncounted: list[UncountedSite]
+    sites: list[Site]  # Gauges are last
+    uncounted: list[UncountedSite]  # Where events may happen uncounted
+    # Names that targets could have: `function`, `variable`, `field`, `label`, `loop`, `line`.
     names: dict[str, set[str]]
 
 

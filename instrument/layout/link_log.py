@@ -28,30 +28,14 @@ made again."""
 
 
 class Link(NamedTuple):
-    """One link of a build.
+    """One link of a build."""
 
-    Attributes
-    ----------
-    words : tuple of str
-        The compiler and its arguments, response files expanded: build systems remove these.
-    folder : str
-        Where it ran.
-    environment : dict of str to str
-        Variables that it may depend on.
-    output : str
-        Path of what it made, absolute.
-    digest : str
-        Of its content.
-    order : str
-        Why a layout leaves the objects in their order; empty when they are shuffled.
-    """
-
-    words: tuple[str, ...]
-    folder: str
-    environment: dict[str, str]
-    output: str
-    digest: str
-    order: str
+    words: tuple[str, ...]  # The compiler and its arguments, response files expanded: build systems remove these
+    folder: str  # Where it ran
+    environment: dict[str, str]  # Variables that it may depend on
+    output: str  # Path of what it made, absolute
+    digest: str  # Of its content
+    order: str  # Why a layout leaves the objects in their order; empty when they are shuffled
 
 
 def note_link(folder: str, command: Command) -> None:

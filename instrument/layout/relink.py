@@ -177,39 +177,19 @@ _SECTIONS = {
 
 
 class _Operand(NamedTuple):
-    """An input that becomes code.
+    """An input that becomes code."""
 
-    Attributes
-    ----------
-    place : int
-        Its place among the arguments.
-    forced : str
-        The `-x` in force there.
-    group : int or None
-        Inputs of one group may change places.
-    """
-
-    place: int
-    forced: str
-    group: int | None
+    place: int  # Its place among the arguments
+    forced: str  # The `-x` in force there
+    group: int | None  # Inputs of one group may change places
 
 
 class Layout(NamedTuple):
-    """One layout, drawn.
+    """One layout, drawn."""
 
-    Attributes
-    ----------
-    seed : str
-        Text that it is drawn from.
-    pads : tuple of str
-        Objects of padding: the first comes before everything, the others before operands.
-    folder : str
-        Their folder; `remove` deletes it.
-    """
-
-    seed: str
-    pads: tuple[str, ...]
-    folder: str
+    seed: str  # Text that it is drawn from
+    pads: tuple[str, ...]  # Objects of padding: the first comes before everything, the others before operands
+    folder: str  # Their folder; `remove` deletes it
 
     def arranged(self, arguments: Sequence[str]) -> list[str]:
         """Return a link's arguments in this layout."""

@@ -44,27 +44,13 @@ class PythonSite:
 
 @dataclass(frozen=True)
 class PythonSites:
-    """What the program's interpreter knows of the metrics.
+    """What the program's interpreter knows of the metrics."""
 
-    Attributes
-    ----------
-    sites : mapping of str to tuple of PythonSite
-        Metric → functions that count.
-    uncounted : mapping of str to tuple of str
-        Metric → which calls are not counted, and why.
-    interpreter : Path
-        Its binary.
-    version : str
-        Such as `3.11.2`.
-    free_threaded : bool
-        It runs threads at once; hits are then counted by atomic additions.
-    """
-
-    sites: Mapping[str, tuple[PythonSite, ...]]
-    uncounted: Mapping[str, tuple[str, ...]]
-    interpreter: Path
-    version: str
-    free_threaded: bool
+    sites: Mapping[str, tuple[PythonSite, ...]]  # Metric → functions that count
+    uncounted: Mapping[str, tuple[str, ...]]  # Metric → which calls are not counted, and why
+    interpreter: Path  # Its binary
+    version: str  # Such as `3.11.2`
+    free_threaded: bool  # It runs threads at once; hits are then counted by atomic additions
 
 
 def python_environment(environment: Mapping[str, str], hook: Path) -> dict[str, str]:

@@ -47,48 +47,26 @@ class Separation:
 
 @dataclass(frozen=True)
 class Dispensable:
-    """A neighbour that a target can do without if others are kept, which can be done without if it is kept.
+    """A neighbour that a target can do without if others are kept, which can be done without if it is kept."""
 
-    Attributes
-    ----------
-    name, target : str
-        The neighbour, and the variable it is a neighbour of.
-    given : frozenset of str
-        What separates the two; an equivalent of the neighbour is among it.
-    """
-
+    # name, target: The neighbour, and the variable it is a neighbour of.
     name: str
     target: str
-    given: frozenset[str]
+    given: frozenset[str]  # What separates the two; an equivalent of the neighbour is among it
 
 
 @dataclass(frozen=True)
 class Skeleton:
-    """An undirected graph, and what every pair of variables was found to be.
+    """An undirected graph, and what every pair of variables was found to be."""
 
-    Attributes
-    ----------
-    names : tuple of str
-        The variables, in the table's order.
-    adjacent : mapping of str to frozenset of str
-        Neighbours; equivalent ones are all among them.
-    separations : mapping of Pair to Separation
-        Of pairs that are not adjacent. Pairs that knowledge forbids have none.
-    dispensable : tuple of Dispensable
-        The evidence for equivalent neighbours.
-    p_values : mapping of Pair to float
-        Of each tested pair the greatest p-value of the tests that found it dependent; of a separated one that of its
-        separation.
-    tests : int
-        Number of tests that were run.
-    """
-
-    names: tuple[str, ...]
-    adjacent: Mapping[str, frozenset[str]]
-    separations: Mapping[Pair, Separation]
-    dispensable: tuple[Dispensable, ...]
+    names: tuple[str, ...]  # The variables, in the table's order
+    adjacent: Mapping[str, frozenset[str]]  # Neighbours; equivalent ones are all among them
+    separations: Mapping[Pair, Separation]  # Of pairs that are not adjacent. Pairs that knowledge forbids have none.
+    dispensable: tuple[Dispensable, ...]  # The evidence for equivalent neighbours
+    # Of each tested pair the greatest p-value of the tests that found it dependent; of a separated one that of its
+    # separation.
     p_values: Mapping[Pair, float]
-    tests: int
+    tests: int  # Number of tests that were run
 
 
 def pair_of(one: str, other: str) -> Pair:

@@ -40,47 +40,24 @@ _FALSE_REFUTATIONS = 0.05
 
 @dataclass(frozen=True)
 class Descriptions:
-    """Shortest descriptions of variables by others, each of a target and its parents in the table's order.
+    """Shortest descriptions of variables by others, each of a target and its parents in the table's order."""
 
-    Attributes
-    ----------
-    bits : callable
-        The description's length.
-    used : callable
-        The parents that occur in it.
-    p_value : callable
-        Of a test whether what it leaves unexplained depends on another variable, the third argument; NaN where there
-        is none.
-    """
-
-    bits: Bits
-    used: Callable[[str, tuple[str, ...]], Collection[str]]
+    bits: Bits  # The description's length
+    used: Callable[[str, tuple[str, ...]], Collection[str]]  # The parents that occur in it
+    # Of a test whether what it leaves unexplained depends on another variable, the third argument; NaN where there is
+    # none.
     p_value: Callable[[str, tuple[str, ...], str], float]
 
 
 @dataclass(frozen=True)
 class Agreed:
-    """A directed graph, as far as it could be made to agree with its data.
+    """A directed graph, as far as it could be made to agree with its data."""
 
-    Attributes
-    ----------
-    graph : Refined
-        Adjacencies and separations.
-    orientation : Orientation
-        Directions of its edges.
-    assumed : tuple of (source, target)
-        Directions that were taken for edges that are open.
-    searched_again : frozenset of str
-        Variables whose parents were searched again.
-    contradictions : tuple of Contradiction
-        What contradicts the data still.
-    """
-
-    graph: Refined
-    orientation: Orientation
-    assumed: tuple[Arrow, ...]
-    searched_again: frozenset[str]
-    contradictions: tuple[Contradiction, ...]
+    graph: Refined  # Adjacencies and separations
+    orientation: Orientation  # Directions of its edges
+    assumed: tuple[Arrow, ...]  # Directions that were taken for edges that are open
+    searched_again: frozenset[str]  # Variables whose parents were searched again
+    contradictions: tuple[Contradiction, ...]  # What contradicts the data still
 
 
 def agree(

@@ -11,26 +11,17 @@ from unperturbed.common.wording import listing
 
 @dataclass(frozen=True)
 class Contradiction:
-    """A dependence in the data that a model denies.
+    """A dependence in the data that a model denies."""
 
-    Attributes
-    ----------
-    target, other : str
-        The variable, and one that is neither its cause nor its effect in the model, although they are related.
-    given : tuple of str
-        The target's parents.
-    bits : float
-        By how much the target's description is shorter with the other one: of a dependence that only the test finds,
-        too few for another parent; NaN if knowledge forbids this parent.
-    p_value : float
-        Of the test of their independence.
-    """
-
+    # target, other: The variable, and one that is neither its cause nor its effect in the model, although they are
+    # related.
     target: str
     other: str
-    given: tuple[str, ...]
+    given: tuple[str, ...]  # The target's parents
+    # By how much the target's description is shorter with the other one: of a dependence that only the test finds,
+    # too few for another parent; NaN if knowledge forbids this parent.
     bits: float
-    p_value: float
+    p_value: float  # Of the test of their independence
 
     def __str__(self) -> str:
         given = f" given {listing(self.given)}" if self.given else ""

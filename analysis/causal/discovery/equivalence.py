@@ -81,47 +81,27 @@ class Equivalence:
 
 @dataclass(frozen=True)
 class Choice:
-    """The neighbours of a target that stay, and why the others go.
+    """The neighbours of a target that stay, and why the others go."""
 
-    Attributes
-    ----------
-    kept : frozenset of str
-        Of the candidates.
-    equivalences : tuple of Equivalence
-        The pairs of sets that were compared.
-    """
-
-    kept: frozenset[str]
-    equivalences: tuple[Equivalence, ...]
+    kept: frozenset[str]  # Of the candidates
+    equivalences: tuple[Equivalence, ...]  # The pairs of sets that were compared
 
 
 @dataclass(frozen=True)
 class Relations:
-    """What choosing needs to know of the variables.
+    """What choosing needs to know of the variables."""
 
-    Attributes
-    ----------
-    bits : callable
-        Description length of a target by parents, in the table's order.
-    separates : callable
-        Whether (name, target) are independent given the third argument.
-    unexplained : callable
-        The share of a variable's variance that others do not explain: 0 if they determine it.
-    is_determined : callable
-        Whether others determine a variable.
-    bits_between : callable, optional
-        Returns what to compare some equivalent parents by: between numbers, looking one up in a table takes a
-        comparison for each of its values. By default `bits`.
-    is_unused : callable, optional
-        Whether a target's formula by parents, the second argument, is as good without one of them, the third, although
-        a test found a dependence. By default never.
-    """
-
-    bits: Bits
+    bits: Bits  # Description length of a target by parents, in the table's order
+    # Whether (name, target) are independent given the third argument.
     separates: Callable[[str, str, Sequence[str]], bool]
+    # The share of a variable's variance that others do not explain: 0 if they determine it.
     unexplained: Callable[[str, Sequence[str]], float]
-    is_determined: Callable[[str, Sequence[str]], bool]
+    is_determined: Callable[[str, Sequence[str]], bool]  # Whether others determine a variable
+    # Returns what to compare some equivalent parents by: between numbers, looking one up in a table takes a
+    # comparison for each of its values. By default `bits`.
     bits_between: Callable[[Collection[str]], Bits] | None = None
+    # Whether a target's formula by parents, the second argument, is as good without one of them, the third, although
+    # a test found a dependence. By default never.
     is_unused: Callable[[str, tuple[str, ...], str], bool] | None = None
 
 

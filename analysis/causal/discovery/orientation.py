@@ -21,21 +21,11 @@ from unperturbed.analysis.causal.table.knowledge import Arrow, Knowledge
 
 @dataclass(frozen=True)
 class Orientation:
-    """Directions of the edges of an undirected graph.
+    """Directions of the edges of an undirected graph."""
 
-    Attributes
-    ----------
-    directed : frozenset of (source, target)
-        Source and target of each directed edge.
-    undirected : frozenset of Pair
-        Edges that the data leave open: both ways say the same.
-    conflicts : frozenset of Pair
-        Undirected edges at which v-structures say both ways.
-    """
-
-    directed: frozenset[Arrow]
-    undirected: frozenset[Pair]
-    conflicts: frozenset[Pair]
+    directed: frozenset[Arrow]  # Source and target of each directed edge
+    undirected: frozenset[Pair]  # Edges that the data leave open: both ways say the same
+    conflicts: frozenset[Pair]  # Undirected edges at which v-structures say both ways
 
 
 def orient(

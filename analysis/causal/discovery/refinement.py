@@ -30,24 +30,12 @@ _MOST_ROUNDS = 4
 
 @dataclass(frozen=True)
 class Refined:
-    """An undirected graph without equivalent neighbours.
+    """An undirected graph without equivalent neighbours."""
 
-    Attributes
-    ----------
-    adjacent : mapping of str to frozenset of str
-        The neighbours of each variable.
-    separations : mapping of Pair to Separation
-        Of the pairs that are not adjacent, but those that knowledge keeps apart.
-    equivalences : tuple of Equivalence
-        Sets of variables that carry the same information.
-    p_values : mapping of Pair to float
-        As of `Skeleton`; of pairs that were found again, of the test that did.
-    """
-
-    adjacent: Mapping[str, frozenset[str]]
-    separations: Mapping[Pair, Separation]
-    equivalences: tuple[Equivalence, ...]
-    p_values: Mapping[Pair, float]
+    adjacent: Mapping[str, frozenset[str]]  # The neighbours of each variable
+    separations: Mapping[Pair, Separation]  # Of the pairs that are not adjacent, but those that knowledge keeps apart
+    equivalences: tuple[Equivalence, ...]  # Sets of variables that carry the same information
+    p_values: Mapping[Pair, float]  # As of `Skeleton`; of pairs that were found again, of the test that did
 
 
 def refine(skeleton: Skeleton, test: IndependenceTest, relations: Relations, knowledge: Knowledge) -> Refined:

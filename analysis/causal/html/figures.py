@@ -36,21 +36,11 @@ _DECADES = 3.0
 
 @dataclass(frozen=True)
 class VariableFigure:
-    """A variable's figure with its views.
+    """A variable's figure with its views."""
 
-    Attributes
-    ----------
-    figure : Figure
-        The figure.
-    views : tuple of tuple of str
-        Keys and names of the views; the first is shown at first.
-    notes : tuple of str
-        Limits of the drawing, a sentence each.
-    """
-
-    figure: Figure
-    views: tuple[tuple[str, str], ...]
-    notes: tuple[str, ...]
+    figure: Figure  # The figure
+    views: tuple[tuple[str, str], ...]  # Keys and names of the views; the first is shown at first
+    notes: tuple[str, ...]  # Limits of the drawing, a sentence each
 
 
 def variable_figure(model: CausalModel, name: str, number: int) -> VariableFigure:

@@ -24,24 +24,14 @@ _PASSES = 12
 
 @dataclass(frozen=True)
 class Layout:
-    """Positions of all nodes and edges, in pixels from the upper left.
+    """Positions of all nodes and edges, in pixels from the upper left."""
 
-    Attributes
-    ----------
-    layers : tuple of int
-        The layer of each node, from 0.
-    middles : tuple of Point
-        The middle of each node.
-    routes : tuple of tuple of Point
-        The route of each arrow, from its source's middle to its target's, with two points for each layer that it
-        passes through.
-    width, height : float
-        Size of the whole.
-    """
-
-    layers: tuple[int, ...]
-    middles: tuple[Point, ...]
+    layers: tuple[int, ...]  # The layer of each node, from 0
+    middles: tuple[Point, ...]  # The middle of each node
+    # The route of each arrow, from its source's middle to its target's, with two points for each layer that it passes
+    # through.
     routes: tuple[tuple[Point, ...], ...]
+    # width, height: Size of the whole.
     width: float
     height: float
 

@@ -32,37 +32,20 @@ _FEWEST = 5
 
 @dataclass(frozen=True)
 class Features:
-    """One variable's columns, each of mean 0 and variance 1.
+    """One variable's columns, each of mean 0 and variance 1."""
 
-    Attributes
-    ----------
-    scales : float64, shape (rows, scales)
-        The variable itself and its logarithm where that differs, the one with lighter tails first; for a discrete
-        variable indicators of all but one category.
-    curve : float64, shape (rows, columns)
-        `scales` and bends of the first at the quartiles: what a dependence is looked for in.
-    other_curve : float64, shape (rows, columns)
-        The second scale and its bends; no columns where there is one scale.
-    rest : float64, shape (rows, columns)
-        Further columns for functions of a continuous variable, the most useful first.
-    codes : int64, shape (rows,), or None
-        Categories of a discrete variable.
-    categories : int
-        How many there are; 0 for a continuous variable.
-    ranks : float64, shape (rows,), or None
-        Of a continuous variable: how many rows have a smaller value, those with an equal one counted half.
-    entropy_bits : float
-        Of a discrete variable; infinite for a continuous one.
-    """
-
+    # (rows, scales): The variable itself and its logarithm where that differs, the one with lighter tails first; for
+    # a discrete variable indicators of all but one category.
     scales: Floats
+    # (rows, columns): `scales` and bends of the first at the quartiles: what a dependence is looked for in.
     curve: Floats
-    other_curve: Floats
-    rest: Floats
-    codes: Codes | None
-    categories: int
+    other_curve: Floats  # (rows, columns): The second scale and its bends; no columns where there is one scale
+    rest: Floats  # (rows, columns): Further columns for functions of a continuous variable, the most useful first
+    codes: Codes | None  # (rows,): Categories of a discrete variable
+    categories: int  # How many there are; 0 for a continuous variable
+    # (rows,): Of a continuous variable: how many rows have a smaller value, those with an equal one counted half.
     ranks: Floats | None
-    entropy_bits: float
+    entropy_bits: float  # Of a discrete variable; infinite for a continuous one
 
 
 def features_of(data: Data) -> Mapping[str, Features]:

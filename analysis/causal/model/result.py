@@ -79,20 +79,11 @@ class Edge:
 
 @dataclass(frozen=True)
 class Settings:
-    """How a model was learnt.
+    """How a model was learnt."""
 
-    Attributes
-    ----------
-    test : str
-        Name of the independence test.
-    alpha : float
-        Significance level of a single test.
-    depth, subsamples, seed : int
-        As `learn` was given them.
-    """
-
-    test: str
-    alpha: float
+    test: str  # Name of the independence test
+    alpha: float  # Significance level of a single test
+    # depth, subsamples, seed: As `learn` was given them.
     depth: int
     subsamples: int
     seed: int

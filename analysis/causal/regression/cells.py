@@ -25,18 +25,10 @@ _FEWEST_ROWS = 4
 
 @dataclass(frozen=True)
 class Scope:
-    """What a value depends on: the combinations of some discrete parents, or groups of such combinations.
+    """What a value depends on: the combinations of some discrete parents, or groups of such combinations."""
 
-    Attributes
-    ----------
-    names : tuple of str
-        Discrete parents. None: one value everywhere.
-    groups : tuple of int
-        The group of each combination; empty where each has a value of its own.
-    """
-
-    names: tuple[str, ...] = ()
-    groups: tuple[int, ...] = ()
+    names: tuple[str, ...] = ()  # Discrete parents. None: one value everywhere.
+    groups: tuple[int, ...] = ()  # The group of each combination; empty where each has a value of its own
 
     @property
     def ungrouped(self) -> Scope:
@@ -54,21 +46,11 @@ EVERYWHERE = Scope()
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """Combinations of discrete parents' values that occur.
+    """Combinations of discrete parents' values that occur."""
 
-    Attributes
-    ----------
-    categories : mapping of str to tuple
-        Values of each discrete parent, in the order of its codes.
-    scopes : tuple of Scope
-        `EVERYWHERE` first, then those of some parents, then that of all.
-    sharing : bool
-        Whether cells may share a value that others have not.
-    """
-
-    categories: Mapping[str, tuple[Category, ...]]
-    scopes: tuple[Scope, ...]
-    sharing: bool
+    categories: Mapping[str, tuple[Category, ...]]  # Values of each discrete parent, in the order of its codes
+    scopes: tuple[Scope, ...]  # `EVERYWHERE` first, then those of some parents, then that of all
+    sharing: bool  # Whether cells may share a value that others have not
     _keys: Mapping[tuple[str, ...], Codes] = field(repr=False)
 
     @classmethod

@@ -35,45 +35,22 @@ _UNTIL_ITS_NEXT_EVENT = -1
 
 @dataclass(frozen=True)
 class Layout:
-    """How one log of a compiled format is read.
+    """How one log of a compiled format is read."""
 
-    Attributes
-    ----------
-    unit : {"ns", "us", "ms", "s", "ticks"}
-        Of the timestamps that result.
-    settings : tuple of int
-        What `parse` needs to know, at most 16 numbers.
-    skipped_bytes : int
-        Before the first event: a byte order mark, a header.
-    skipped_lines : int, default 0
-        Lines in these.
-    """
-
-    unit: Unit
-    settings: tuple[int, ...]
-    skipped_bytes: int
-    skipped_lines: int = 0
+    unit: Unit  # {"ns", "us", "ms", "s", "ticks"}: Of the timestamps that result
+    settings: tuple[int, ...]  # What `parse` needs to know, at most 16 numbers
+    skipped_bytes: int  # Before the first event: a byte order mark, a header
+    skipped_lines: int = 0  # Lines in these
 
 
 @dataclass(frozen=True, kw_only=True)
 class CompiledFormat(LogFormat):
-    """A format whose lines are parsed by a compiled function.
+    """A format whose lines are parsed by a compiled function."""
 
-    Attributes
-    ----------
-    module : str
-        The module of the format. It has `scan = line_scanner(parse)`.
-    faults : mapping of int to str
-        What is wrong with a line, by the codes that `parse` returns.
-    layout : callable
-        Takes the log's sample and the options; returns the `Layout`.
-    describe : callable
-        Takes head and tail of an event as bytes, and the options; returns the `EventType`.
-    """
-
-    module: str
-    faults: Mapping[int, str]
-    layout: Callable[[LogSample, ReadOptions], Layout]
+    module: str  # The module of the format. It has `scan = line_scanner(parse)`.
+    faults: Mapping[int, str]  # What is wrong with a line, by the codes that `parse` returns
+    layout: Callable[[LogSample, ReadOptions], Layout]  # Takes the log's sample and the options; returns the `Layout`
+    # Takes head and tail of an event as bytes, and the options; returns the `EventType`.
     describe: Callable[[bytes, bytes, ReadOptions], EventType]
 
     def compile(self) -> None:

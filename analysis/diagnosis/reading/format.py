@@ -63,30 +63,14 @@ class ReadOptions:
 
 @dataclass(frozen=True)
 class LogSample:
-    """The beginning of a log.
+    """The beginning of a log."""
 
-    Attributes
-    ----------
-    source : str
-        The log's name in messages.
-    lines : list of str
-        The first lines, without empty ones and without colours.
-    mark_bytes : int
-        Length of the byte order mark; 0 without one.
-    first_line : str
-        The first line that is not empty, as it is in the log.
-    first_number : int
-        Its line number, from 1.
-    first_end : int
-        Bytes from the beginning of the log to the end of that line.
-    """
-
-    source: str
-    lines: list[str]
-    mark_bytes: int
-    first_line: str
-    first_number: int
-    first_end: int
+    source: str  # The log's name in messages
+    lines: list[str]  # The first lines, without empty ones and without colours
+    mark_bytes: int  # Length of the byte order mark; 0 without one
+    first_line: str  # The first line that is not empty, as it is in the log
+    first_number: int  # Its line number, from 1
+    first_end: int  # Bytes from the beginning of the log to the end of that line
 
     @classmethod
     def of(cls, start: bytes, source: str) -> LogSample:
@@ -106,38 +90,20 @@ class LogSample:
 
 @dataclass
 class ScannedLog:
-    """A log after its last line, before it is sorted and checked.
+    """A log after its last line, before it is sorted and checked."""
 
-    Attributes
-    ----------
-    times : array of int64, shape (events,)
-        Timestamps in `unit`, in the order of the log.
-    events : array of int32, shape (events,)
-        Indices into `types`.
-    types : list of EventType
-        They may repeat, be in any order, and not occur at all.
-    unit : Unit
-        Of the timestamps.
-    reading : Reading
-        What was counted.
-    blank_lines : int
-        Empty lines.
-    backwards : tuple of (int, int)
-        The first line whose time goes backwards too far, and by how many ticks; zeros where there is none.
-    second_run_line : int
-        Line in which a second run begins; 0 where there is none.
-    processes : list of tuple of (int, int)
-        Processes with events, and the first line of each; empty where the format does not log processes.
-    """
-
-    times: NDArray[np.int64]
-    events: NDArray[np.int32]
-    types: list[EventType]
-    unit: Unit
-    reading: Reading
-    blank_lines: int = 0
+    times: NDArray[np.int64]  # (events,): Timestamps in `unit`, in the order of the log
+    events: NDArray[np.int32]  # (events,): Indices into `types`
+    types: list[EventType]  # They may repeat, be in any order, and not occur at all
+    unit: Unit  # Of the timestamps
+    reading: Reading  # What was counted
+    blank_lines: int = 0  # Empty lines
+    # The first line whose time goes backwards too far, and by how many ticks; zeros where there
+    # is none.
     backwards: tuple[int, int] = (0, 0)
-    second_run_line: int = 0
+    second_run_line: int = 0  # Line in which a second run begins; 0 where there is none
+    # Processes with events, and the first line of each; empty where the format does not
+    # log processes.
     processes: list[tuple[int, int]] = field(default_factory=list)
 
 

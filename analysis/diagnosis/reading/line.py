@@ -21,31 +21,18 @@ class Line(NamedTuple):
 
     Two events are of the same type if the bytes from `head_start` to `head_end` are equal, and those written to the
     tail.
-
-    Attributes
-    ----------
-    code : int
-        `EVENT`, `CONTINUED`, `LOST`, or `BAD` and above.
-    time : int
-        Timestamp in ticks of the layout's unit; of `LOST`, how many events.
-    head_start, head_end : int
-        The head's byte range in the line's buffer.
-    tail_end : int
-        Bytes that were written to the tail.
-    process, thread : int
-        Who wrote the event, in a format that logs this; else 0.
-    message : int
-        Index of the message in the line's buffer; 0 where `role_of` does not need it.
     """
 
-    code: Integer
-    time: Integer
+    code: Integer  # `EVENT`, `CONTINUED`, `LOST`, or `BAD` and above
+    time: Integer  # Timestamp in ticks of the layout's unit; of `LOST`, how many events
+    # head_start, head_end: The head's byte range in the line's buffer.
     head_start: Integer
     head_end: Integer
-    tail_end: Integer
+    tail_end: Integer  # Bytes that were written to the tail
+    # process, thread: Who wrote the event, in a format that logs this; else 0.
     process: Integer
     thread: Integer
-    message: Integer
+    message: Integer  # Index of the message in the line's buffer; 0 where `role_of` does not need it
 
 
 @compiled

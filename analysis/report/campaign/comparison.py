@@ -42,24 +42,14 @@ _PLACES = (
 
 @dataclass(frozen=True)
 class Total:
-    """A metric of an undisturbed run in both campaigns.
+    """A metric of an undisturbed run in both campaigns."""
 
-    Attributes
-    ----------
-    metric : str
-        Its name.
-    first, second : float
-        Mean over the baseline runs of its total; of a gauge, of its mean over the intervals.
-    change : float
-        The second over the first, minus one.
-    low, high : float
-        Interval of 95 % confidence of the change (Welch, on logarithms); NaN where one run is not enough.
-    """
-
-    metric: str
+    metric: str  # Its name
+    # first, second: Mean over the baseline runs of its total; of a gauge, of its mean over the intervals.
     first: float
     second: float
-    change: float
+    change: float  # The second over the first, minus one
+    # low, high: Interval of 95 % confidence of the change (Welch, on logarithms); NaN where one run is not enough.
     low: float
     high: float
 

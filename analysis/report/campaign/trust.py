@@ -33,24 +33,12 @@ _NAMED = 4
 
 @dataclass(frozen=True)
 class MetricVerdict:
-    """The verdict of one configuration's checks on one metric.
+    """The verdict of one configuration's checks on one metric."""
 
-    Attributes
-    ----------
-    verdict : VerdictName
-        The most serious verdict of the changes that hold the metric.
-    worst : Change
-        The one of them that weighs most.
-    serious : int
-        How many of them have this verdict.
-    changes : int
-        How many changes hold the metric.
-    """
-
-    verdict: VerdictName
-    worst: Change
-    serious: int
-    changes: int
+    verdict: VerdictName  # The most serious verdict of the changes that hold the metric
+    worst: Change  # The one of them that weighs most
+    serious: int  # How many of them have this verdict
+    changes: int  # How many changes hold the metric
 
 
 @dataclass(frozen=True)

@@ -104,21 +104,11 @@ class Classes(ABC):
 
 @dataclass(frozen=True, eq=False)
 class GivenClasses(Classes):
-    """Classes by a map from element to class.
+    """Classes by a map from element to class."""
 
-    Attributes
-    ----------
-    class_map : mapping or callable
-        From an element to the label of its class.
-    numbers : mapping
-        From a label to the class's number.
-    others : int, optional
-        Class of elements that the mapping does not have; None refuses them.
-    """
-
-    class_map: ClassMap
-    numbers: Mapping[Hashable, int]
-    others: int | None = None
+    class_map: ClassMap  # mapping or callable: From an element to the label of its class
+    numbers: Mapping[Hashable, int]  # From a label to the class's number
+    others: int | None = None  # Class of elements that the mapping does not have; None refuses them
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -212,21 +202,11 @@ def _sort_numbers(elements: Iterable[Hashable]) -> list[Hashable]:
 
 @dataclass(frozen=True, eq=False)
 class BandClasses(Classes):
-    """Bands of one metric, or of addresses.
+    """Bands of one metric, or of addresses."""
 
-    Attributes
-    ----------
-    edges : array of float64, shape (k − 1,)
-        Ascending. An element on an edge belongs to the band above.
-    metric : str
-        The metric's name.
-    per : str, optional
-        Divisor of rates, where the metric is of a trace.
-    """
-
-    edges: FloatArray
-    metric: str
-    per: str | None = None
+    edges: FloatArray  # (k − 1,): Ascending. An element on an edge belongs to the band above.
+    metric: str  # The metric's name
+    per: str | None = None  # Divisor of rates, where the metric is of a trace
 
     @property
     def metrics(self) -> tuple[str, ...]:

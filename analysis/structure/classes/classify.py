@@ -34,24 +34,12 @@ ClassesRequest: TypeAlias = int | Quantiles | Ranges | MostUsed | ClassMap | Cla
 
 @dataclass(frozen=True, eq=False)
 class Classification:
-    """The class of each element.
+    """The class of each element."""
 
-    Attributes
-    ----------
-    classes : Classes
-        The classifier.
-    labels : array of int64, shape (n,)
-        Class of each element.
-    mixed : array of bool, shape (n,)
-        Intervals in which one class gives way to the next.
-    outliers : array of bool, shape (n,)
-        Elements that are far from all classes.
-    """
-
-    classes: Classes
-    labels: NDArray[np.int64]
-    mixed: NDArray[np.bool_]
-    outliers: NDArray[np.bool_]
+    classes: Classes  # The classifier
+    labels: NDArray[np.int64]  # (n,): Class of each element
+    mixed: NDArray[np.bool_]  # (n,): Intervals in which one class gives way to the next
+    outliers: NDArray[np.bool_]  # (n,): Elements that are far from all classes
 
 
 def classify(elements: Elements, request: ClassesRequest, *, smooth: bool | None, seed: int) -> Classification:

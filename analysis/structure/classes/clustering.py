@@ -59,31 +59,17 @@ _WINDOWS = 9
 
 @dataclass(frozen=True, eq=False)
 class Clusters:
-    """Classes of values on one scale.
+    """Classes of values on one scale."""
 
-    Attributes
-    ----------
-    centres : array of float64, shape (k, metrics)
-        One row a class.
-    axes : array of float64, shape (metrics, metrics)
-        A column an axis; the same for all classes.
-    variances : array of float64, shape (k, metrics)
-        Along the axes.
-    counts : array of int64, shape (k,)
-        Values of each class, of those that it was fitted to.
-    outlier_bits : float
-        Bits of a value that is far from its class, whichever it is: it can lie anywhere. Only values of which several
-        lie near each other, and far from all others, are worth a class.
-    bits : float
-        Description length of these values, their classes and the classes themselves, but for a constant that is the
-        same for all partitions.
-    """
-
-    centres: FloatArray
-    axes: FloatArray
-    variances: FloatArray
-    counts: NDArray[np.int64]
+    centres: FloatArray  # (k, metrics): One row a class
+    axes: FloatArray  # (metrics, metrics): A column an axis; the same for all classes
+    variances: FloatArray  # (k, metrics): Along the axes
+    counts: NDArray[np.int64]  # (k,): Values of each class, of those that it was fitted to
+    # Bits of a value that is far from its class, whichever it is: it can lie anywhere. Only values of which several
+    # lie near each other, and far from all others, are worth a class.
     outlier_bits: float
+    # Description length of these values, their classes and the classes themselves, but for a constant that is the
+    # same for all partitions.
     bits: float
 
     def __len__(self) -> int:

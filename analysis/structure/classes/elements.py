@@ -32,21 +32,11 @@ _WAITING = 0.05
 
 @dataclass(frozen=True, eq=False)
 class Rates:
-    """Metrics of each interval, as rates.
+    """Metrics of each interval, as rates."""
 
-    Attributes
-    ----------
-    values : array of float64, shape (n, metrics)
-        One row an interval.
-    informative : array of bool, shape (n,)
-        False where an interval is too short to classify.
-    quantum : array of float64, shape (metrics,)
-        What one event adds to a rate in the median interval; 0 for what is not a count.
-    """
-
-    values: FloatArray
-    informative: NDArray[np.bool_]
-    quantum: FloatArray
+    values: FloatArray  # (n, metrics): One row an interval
+    informative: NDArray[np.bool_]  # (n,): False where an interval is too short to classify
+    quantum: FloatArray  # (metrics,): What one event adds to a rate in the median interval; 0 for what is not a count
 
 
 def default_per(trace: Trace) -> str:
@@ -135,26 +125,13 @@ AUTO = "auto"
 
 @dataclass(frozen=True, eq=False)
 class Elements:
-    """A run's elements.
+    """A run's elements."""
 
-    Attributes
-    ----------
-    items : sequence
-        As they were given: numbers, tuples of numbers, or anything hashable.
-    rates : Rates, optional
-        The same as rows of numbers; None where they are not numbers.
-    metrics : tuple of str
-        Names of the numbers; empty where there are none.
-    per : str, optional
-        What rates were divided by.
-    are_accesses : bool
-        Whether they are whole numbers or no numbers at all, each exact, rather than what an interval counted.
-    """
-
-    items: Sequence[Any]
-    rates: Rates | None
-    metrics: tuple[str, ...]
-    per: str | None
+    items: Sequence[Any]  # As they were given: numbers, tuples of numbers, or anything hashable
+    rates: Rates | None  # The same as rows of numbers; None where they are not numbers
+    metrics: tuple[str, ...]  # Names of the numbers; empty where there are none
+    per: str | None  # What rates were divided by
+    # Whether they are whole numbers or no numbers at all, each exact, rather than what an interval counted.
     are_accesses: bool
 
     def __len__(self) -> int:

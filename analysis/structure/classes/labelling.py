@@ -37,24 +37,13 @@ _SIGNATURE = (
 
 @dataclass(frozen=True, eq=False)
 class Labelling:
-    """The class of each element.
+    """The class of each element."""
 
-    Attributes
-    ----------
-    labels : array of int64, shape (n,)
-        Class of each element.
-    mixed : array of bool, shape (n,)
-        Elements in which one class gives way to the next; they are labelled as the one that they have more of.
-    bits : array of float64, shape (n,)
-        Of each element in its class, or as a mixture.
-    total : float
-        Bits of all elements, outliers counted as such, and of the changes of class.
-    """
-
-    labels: Labels
+    labels: Labels  # (n,): Class of each element
+    # (n,): Elements in which one class gives way to the next; they are labelled as the one that they have more of.
     mixed: NDArray[np.bool_]
-    bits: FloatArray
-    total: float
+    bits: FloatArray  # (n,): Of each element in its class, or as a mixture
+    total: float  # Bits of all elements, outliers counted as such, and of the changes of class
 
 
 def transition_bits(labels: Labels, classes: int) -> FloatArray:

@@ -87,33 +87,15 @@ _STRETCHES, _STRETCH = 8, 500
 
 @dataclass(frozen=True, eq=False)
 class MetricClasses(Classes):
-    """Classes of values.
+    """Classes of values."""
 
-    Attributes
-    ----------
-    metrics : tuple of str
-        Names of the metrics.
-    per : str, optional
-        Divisor of rates; None where values were taken as they are.
-    scaling : Scaling
-        From values to one scale.
-    clusters : Clusters
-        The classes on that scale.
-    transitions : array of float64, shape (k, k)
-        Bits of going from one class to another, or staying.
-    outlier_threshold : float
-        Bits from which an element is an outlier: far from all classes.
-    saved_bits : float
-        What the classes save of the description length of the values they were found in.
-    """
-
-    metrics: tuple[str, ...]
-    per: str | None
-    scaling: Scaling
-    clusters: Clusters
-    transitions: FloatArray
-    outlier_threshold: float
-    saved_bits: float
+    metrics: tuple[str, ...]  # Names of the metrics
+    per: str | None  # Divisor of rates; None where values were taken as they are
+    scaling: Scaling  # From values to one scale
+    clusters: Clusters  # The classes on that scale
+    transitions: FloatArray  # (k, k): Bits of going from one class to another, or staying
+    outlier_threshold: float  # Bits from which an element is an outlier: far from all classes
+    saved_bits: float  # What the classes save of the description length of the values they were found in
 
     @cached_property
     def names(self) -> tuple[str, ...]:

@@ -37,18 +37,12 @@ class Scaling:
     A linear metric becomes arsinh((x − centre) / spread), which is linear over the range of the run and logarithmic
     beyond, so that one outlying interval does not outweigh all others. A heavy-tailed metric becomes log(1 + x /
     centre) / spread.
-
-    Attributes
-    ----------
-    centre, spread : array of float64, shape (metrics,)
-        In the metric's unit; of a logarithmic scale the spread is one of logarithms.
-    logarithmic : array of bool, shape (metrics,)
-        Whether the metric is heavy-tailed.
     """
 
+    # centre, spread: (metrics,): In the metric's unit; of a logarithmic scale the spread is one of logarithms.
     centre: FloatArray
     spread: FloatArray
-    logarithmic: NDArray[np.bool_]
+    logarithmic: NDArray[np.bool_]  # (metrics,): Whether the metric is heavy-tailed
 
     def apply(self, values: FloatArray) -> FloatArray:
         """Return values of shape (n, metrics) on the scale."""

@@ -133,23 +133,13 @@ class Decomposition(Result):
 
 @dataclass(frozen=True, eq=False)
 class WordMasks:
-    """A sequence and words as bit masks, for the compiled loops.
+    """A sequence and words as bit masks, for the compiled loops."""
 
-    Attributes
-    ----------
-    codes : array of int32, shape (n,)
-        The sequence's symbols, those of no word all alike.
-    bits : array of uint64, shape (all words' blocks, symbols)
-        A bit for each symbol of a word, at the upper end of its blocks.
-    blocks : array of int64, shape (words + 1,)
-        Rows where words begin.
-    lengths, firsts : array of int64 and int32, shape (words,)
-        Of each word, and its first symbol.
-    """
-
-    codes: NDArray[np.int32]
+    codes: NDArray[np.int32]  # (n,): The sequence's symbols, those of no word all alike
+    # (all words' blocks, symbols): A bit for each symbol of a word, at the upper end of its blocks.
     bits: NDArray[np.uint64]
-    blocks: NDArray[np.int64]
+    blocks: NDArray[np.int64]  # (words + 1,): Rows where words begin
+    # lengths, firsts: (words,): Of each word, and its first symbol.
     lengths: NDArray[np.int64]
     firsts: NDArray[np.int32]
 

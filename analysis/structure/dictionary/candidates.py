@@ -30,21 +30,11 @@ _LENGTHS = (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 20, 24, 32, 40, 48, 64)
 
 @dataclass(frozen=True, eq=False)
 class CandidateEvaluator:
-    """Evaluates a dictionary to which one word is added, or in which one is replaced, at fixed prices.
+    """Evaluates a dictionary to which one word is added, or in which one is replaced, at fixed prices."""
 
-    Attributes
-    ----------
-    encoded : Encoded
-        The sequence and the dictionary.
-    code : SymbolCode
-        Of literal symbols.
-    counts : Counts
-        Choices of a decomposition, from which the prices follow.
-    """
-
-    encoded: Encoded
-    code: SymbolCode
-    counts: Counts
+    encoded: Encoded  # The sequence and the dictionary
+    code: SymbolCode  # Of literal symbols
+    counts: Counts  # Choices of a decomposition, from which the prices follow
 
     @cached_property
     def prices(self) -> Prices:

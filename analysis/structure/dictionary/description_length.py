@@ -69,26 +69,16 @@ class DescriptionLength:
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """How often each choice of a description is made.
+    """How often each choice of a description is made."""
 
-    Attributes
-    ----------
-    segments : array of int64, shape (words + 1,)
-        Segments with each word, and last stretches without one.
-    insertions, gaps : int
-        Times a symbol is inserted, and is not.
-    deletions, kept : int
-        Of the words' symbols.
-    stretch_symbols : int
-        Symbols of stretches.
-    """
-
-    segments: NDArray[np.int64]
+    segments: NDArray[np.int64]  # (words + 1,): Segments with each word, and last stretches without one
+    # insertions, gaps: Times a symbol is inserted, and is not.
     insertions: int
     gaps: int
+    # deletions, kept: Of the words' symbols.
     deletions: int
     kept: int
-    stretch_symbols: int
+    stretch_symbols: int  # Symbols of stretches
 
     @classmethod
     def of(cls, found: Decomposition, *, merging: bool) -> Counts:
@@ -163,26 +153,15 @@ class Prices:
     Insertions cost i and deletions d. A segment of l symbols with a word of n has (ρ + l − n) / 2 of the former and (ρ
     − l + n) / 2 of the latter, together ρ (i + d) / 2 + (l − n) (i − d) / 2: a price for each edit, and one for each
     word; what depends on l is left out for segments and so taken off stretches, since all l add up to the sequence.
-
-    Attributes
-    ----------
-    words : array of float64, shape (words,)
-        Of a segment with each word.
-    edit, stretch : float
-        Of an insertion or deletion, and of a stretch without a word.
-    symbols : array of float64, shape (n,)
-        Of each symbol of the sequence in a stretch.
-    constant : float
-        Difference between a decomposition's bits and its cost.
-    each, end : float
-        Of each symbol of a word, and of its end: parts of `words`.
     """
 
-    words: NDArray[np.float64]
+    words: NDArray[np.float64]  # (words,): Of a segment with each word
+    # edit, stretch: Of an insertion or deletion, and of a stretch without a word.
     edit: float
     stretch: float
-    symbols: NDArray[np.float64]
-    constant: float
+    symbols: NDArray[np.float64]  # (n,): Of each symbol of the sequence in a stretch
+    constant: float  # Difference between a decomposition's bits and its cost
+    # each, end: Of each symbol of a word, and of its end: parts of `words`.
     each: float
     end: float
 

@@ -59,27 +59,13 @@ _Key: TypeAlias = tuple[Hashable, ...]
 
 @dataclass(frozen=True, eq=False)
 class Cover:
-    """Words, and the shortest description with them that was found.
+    """Words, and the shortest description with them that was found."""
 
-    Attributes
-    ----------
-    words : tuple of tuple of int
-        As numbers of symbols.
-    decomposition : Decomposition
-        The sequence over these words.
-    bits : DescriptionLength
-        Of this decomposition.
-    counts : Counts
-        Its choices.
-    evaluator : CandidateEvaluator
-        Of further words beside these, at the prices of these counts or of those before.
-    """
-
-    words: tuple[Codes, ...]
-    decomposition: Decomposition
-    bits: DescriptionLength
-    counts: Counts
-    evaluator: CandidateEvaluator
+    words: tuple[Codes, ...]  # As numbers of symbols
+    decomposition: Decomposition  # The sequence over these words
+    bits: DescriptionLength  # Of this decomposition
+    counts: Counts  # Its choices
+    evaluator: CandidateEvaluator  # Of further words beside these, at the prices of these counts or of those before
 
     @property
     def total(self) -> float:

@@ -40,24 +40,13 @@ _PATH = ("const int32[:,::1], const int32[:,::1], int64, const int32[::1]",)
 
 @dataclass(frozen=True, eq=False)
 class IntegerPrices:
-    """Prices as whole numbers of any unit, but for those of words.
+    """Prices as whole numbers of any unit, but for those of words."""
 
-    Attributes
-    ----------
-    edit : int
-        Of an insertion or deletion.
-    merged : int, optional
-        Added to a word's price where it has lost its first symbol to the run before it; None where words never do.
-    stretch : int, optional
-        Of a stretch without a word; None for no stretches.
-    symbols : array of int32, shape (n,)
-        Of the symbols of a stretch.
-    """
-
-    edit: int
+    edit: int  # Of an insertion or deletion
+    # Added to a word's price where it has lost its first symbol to the run before it; None where words never do.
     merged: int | None
-    stretch: int | None
-    symbols: NDArray[np.int32]
+    stretch: int | None  # Of a stretch without a word; None for no stretches
+    symbols: NDArray[np.int32]  # (n,): Of the symbols of a stretch
 
     @property
     def arguments(self) -> tuple[int, bool, int, int]:
@@ -82,19 +71,13 @@ class IntegerPrices:
 
 @dataclass(frozen=True, eq=False)
 class SegmentCosts:
-    """Costs of a dictionary's words for each segment, by its start and length.
+    """Costs of a dictionary's words for each segment, by its start and length."""
 
-    Attributes
-    ----------
-    least, which : array of int32, shape (n, symbols of a segment)
-        The least cost, `NONE` where no word is better than a stretch, and its word, −1 for none.
-    second : array of int32, shape (n, symbols of a segment)
-        The least cost of all other words.
-    """
-
+    # least, which: (n, symbols of a segment): The least cost, `NONE` where no word is better than a stretch, and its
+    # word, −1 for none.
     least: NDArray[np.int32]
     which: NDArray[np.int32]
-    second: NDArray[np.int32]
+    second: NDArray[np.int32]  # (n, symbols of a segment): The least cost of all other words
 
     @classmethod
     def of(
@@ -150,24 +133,14 @@ class SegmentCosts:
 
 @dataclass(frozen=True, eq=False)
 class Lanes:
-    """Candidates in order of length, a lane of vectors for each.
+    """Candidates in order of length, a lane of vectors for each."""
 
-    Attributes
-    ----------
-    order : array of int64, shape (candidates,)
-        Index of each as it was given.
-    numbers : array of int64, shape (all symbols,)
-        Symbols of the candidates, concatenated.
-    lengths, firsts : array of int64 and int32, shape (candidates,)
-        Of each, and its first symbol.
-    masks : array of uint32 or uint64, shape (letters, candidates)
-        Bits where a candidate has a symbol, its end at the highest one.
-    """
-
-    order: NDArray[np.int64]
-    numbers: NDArray[np.int64]
+    order: NDArray[np.int64]  # (candidates,): Index of each as it was given
+    numbers: NDArray[np.int64]  # (all symbols,): Symbols of the candidates, concatenated
+    # lengths, firsts: (candidates,): Of each, and its first symbol.
     lengths: NDArray[np.int64]
     firsts: NDArray[np.int32]
+    # (letters, candidates): Bits where a candidate has a symbol, its end at the highest one.
     masks: NDArray[np.uint32] | NDArray[np.uint64]
 
     @classmethod

@@ -222,47 +222,25 @@ class Round:
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """A first decomposition from which an alternation starts.
+    """A first decomposition from which an alternation starts."""
 
-    Attributes
-    ----------
-    name : str
-        How it was made.
-    cuts : array of int64, shape (segments + 1,)
-        Where segments begin, and the sequence's length.
-    """
-
-    name: str
-    cuts: NDArray[np.int64]
+    name: str  # How it was made
+    cuts: NDArray[np.int64]  # (segments + 1,): Where segments begin, and the sequence's length
 
 
 @dataclass(frozen=True, eq=False)
 class Alternation:
-    """One alternation of kernel and decomposition.
+    """One alternation of kernel and decomposition."""
 
-    Attributes
-    ----------
-    start : Start
-        Its first decomposition.
-    power : float
-        p of the kernel.
-    decomposition : Decomposition
-        The one with the shortest description over words of the best round; without those that no segment has, and
-        without any where that is shorter.
-    bits : DescriptionLength
-        Of this decomposition.
-    rounds : tuple of Round
-        Each with the words that segments of its decomposition (7) have, the bits of that decomposition, and its J.
-    stopped : str
-        "fixed point", "cycle of n rounds" or "limit of n rounds".
-    """
-
-    start: Start
-    power: float
+    start: Start  # Its first decomposition
+    power: float  # p of the kernel
+    # The one with the shortest description over words of the best round; without those that no segment has, and
+    # without any where that is shorter.
     decomposition: Decomposition
-    bits: DescriptionLength
+    bits: DescriptionLength  # Of this decomposition
+    # Each with the words that segments of its decomposition (7) have, the bits of that decomposition, and its J.
     rounds: tuple[Round, ...]
-    stopped: str
+    stopped: str  # "fixed point", "cycle of n rounds" or "limit of n rounds"
 
 
 def starts(

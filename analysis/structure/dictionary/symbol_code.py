@@ -18,19 +18,12 @@ _LEAST = 1e-300
 
 @dataclass(frozen=True, eq=False)
 class SymbolCode:
-    """Bits of literal symbols.
+    """Bits of literal symbols."""
 
-    Attributes
-    ----------
-    weights : array of float64, shape (symbols,)
-        They add up to 1. Where runs are collapsed, symbol c comes after another one, b, with the chance w_c / (1 −
-        w_b).
-    is_collapsed : bool
-        No two neighbours of the sequence are equal.
-    """
-
+    # (symbols,): They add up to 1. Where runs are collapsed, symbol c comes after another one, b, with the chance w_c
+    # / (1 − w_b).
     weights: NDArray[np.float64]
-    is_collapsed: bool
+    is_collapsed: bool  # No two neighbours of the sequence are equal
 
     @classmethod
     def of(cls, encoded: Encoded) -> SymbolCode:

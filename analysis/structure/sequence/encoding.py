@@ -31,24 +31,13 @@ AnySequence: TypeAlias = str | Iterable[Hashable] | NDArray[Any] | HasSymbols
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
-    """A sequence and words over one alphabet.
+    """A sequence and words over one alphabet."""
 
-    Attributes
-    ----------
-    codes : array of int32, shape (n,)
-        Number of each symbol in `alphabet`.
-    words : tuple of arrays of int32, shape (length,)
-        The same for each word, none of them empty.
-    alphabet : tuple of hashable
-        The sequence's symbols in the order in which they appear, then those that only words have.
-    is_text : bool
-        Whether the sequence came as text, so that words are returned as text.
-    """
-
-    codes: NDArray[np.int32]
-    words: tuple[NDArray[np.int32], ...]
+    codes: NDArray[np.int32]  # (n,): Number of each symbol in `alphabet`
+    words: tuple[NDArray[np.int32], ...]  # (length,): The same for each word, none of them empty
+    # The sequence's symbols in the order in which they appear, then those that only words have.
     alphabet: tuple[Hashable, ...]
-    is_text: bool
+    is_text: bool  # Whether the sequence came as text, so that words are returned as text
 
     def decode(self, codes: NDArray[np.int32]) -> Word:
         """Return numbers of symbols as a word: text where the sequence was text, a tuple of symbols otherwise."""

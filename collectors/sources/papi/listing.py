@@ -46,31 +46,16 @@ _FIT_PRESETS = (  # as a rule one counter each; others may take several
 
 @dataclass(frozen=True)
 class PapiAnswers:
-    """PAPI's answers.
+    """PAPI's answers."""
 
-    Attributes
-    ----------
-    version : str, default ""
-        Of the library; empty when there is none.
-    problem : str, default ""
-        Why it could not be asked, or not to the end; empty when it was.
-    presets, natives : mapping of str to Answer, optional
-        As PAPI enumerates them, by name.
-    named : mapping of str to Answer, optional
-        Other names that PAPI was asked for.
-    components : mapping of str to str, optional
-        Each component that is off, with PAPI's own reason.
-    fit : Answer, optional
-        How many presets ran together; None when none can be counted.
-    """
-
-    version: str = ""
-    problem: str = ""
+    version: str = ""  # Of the library; empty when there is none
+    problem: str = ""  # Why it could not be asked, or not to the end; empty when it was
+    # presets, natives: As PAPI enumerates them, by name.
     presets: Mapping[str, Answer] = field(default_factory=dict)
     natives: Mapping[str, Answer] = field(default_factory=dict)
-    named: Mapping[str, Answer] = field(default_factory=dict)
-    components: Mapping[str, str] = field(default_factory=dict)
-    fit: Answer | None = None
+    named: Mapping[str, Answer] = field(default_factory=dict)  # Other names that PAPI was asked for
+    components: Mapping[str, str] = field(default_factory=dict)  # Each component that is off, with PAPI's own reason
+    fit: Answer | None = None  # How many presets ran together; None when none can be counted
 
     def refusal(self, answer: Answer | None, host: Host, kernel: KernelAnswers) -> str:
         """Return why PAPI does not count an event and what to do; empty when it does.

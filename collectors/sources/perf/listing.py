@@ -50,18 +50,10 @@ _FIT = (
 
 @dataclass(frozen=True)
 class Host:
-    """What explains the kernel's refusals on this host.
+    """What explains the kernel's refusals on this host."""
 
-    Attributes
-    ----------
-    core_pmus : tuple of str
-        Names of the PMUs of the processor's cores.
-    paranoid : str
-        The level in perf_event_paranoid; empty where there is none.
-    """
-
-    core_pmus: tuple[str, ...]
-    paranoid: str
+    core_pmus: tuple[str, ...]  # Names of the PMUs of the processor's cores
+    paranoid: str  # The level in perf_event_paranoid; empty where there is none
 
     @classmethod
     def read(cls, root: Path = Path("/")) -> Host:
@@ -98,18 +90,10 @@ class Host:
 
 @dataclass(frozen=True)
 class KernelAnswers:
-    """The kernel's answers.
+    """The kernel's answers."""
 
-    Attributes
-    ----------
-    events : mapping of str to Answer
-        Of perf_event_open(2), by metric name.
-    fit : Answer
-        How many hardware events ran together.
-    """
-
-    events: Mapping[str, Answer]
-    fit: Answer
+    events: Mapping[str, Answer]  # Of perf_event_open(2), by metric name
+    fit: Answer  # How many hardware events ran together
 
 
 def ask_kernel(trials: Trials, codes: Mapping[str, PerfCode]) -> KernelAnswers:
@@ -140,52 +124,24 @@ _TRIED_TRACEPOINT = "sched:sched_switch"
 
 @dataclass(frozen=True)
 class NamedEvent:
-    """An event that perf names.
+    """An event that perf names."""
 
-    Attributes
-    ----------
-    family : str
-        The group that it is listed in.
-    event : PerfEvent, optional
-        Its code; None where it has none here.
-    problem : str, default ""
-        Why it has none.
-    aliases : tuple of str, default ()
-        Other names of it.
-    """
-
-    family: str
-    event: PerfEvent | None
-    problem: str = ""
-    aliases: tuple[str, ...] = ()
+    family: str  # The group that it is listed in
+    event: PerfEvent | None  # Its code; None where it has none here
+    problem: str = ""  # Why it has none
+    aliases: tuple[str, ...] = ()  # Other names of it
 
 
 @dataclass(frozen=True)
 class KernelSurvey:
-    """Everything that was asked of the kernel for one catalogue.
+    """Everything that was asked of the kernel for one catalogue."""
 
-    Attributes
-    ----------
-    host : Host
-        What explains its refusals.
-    events : mapping of str to NamedEvent
-        By perf's name.
-    points : tuple of str
-        Names of all tracepoints.
-    point_problem : str
-        Why tracepoints cannot be counted; empty when they can.
-    answers : KernelAnswers
-        The kernel's answers.
-    vendors : mapping of str to PerfEvent, optional
-        The processor's own events, by libpfm4's names.
-    """
-
-    host: Host
-    events: Mapping[str, NamedEvent]
-    points: tuple[str, ...]
-    point_problem: str
-    answers: KernelAnswers
-    vendors: Mapping[str, PerfEvent] = field(default_factory=dict)
+    host: Host  # What explains its refusals
+    events: Mapping[str, NamedEvent]  # By perf's name
+    points: tuple[str, ...]  # Names of all tracepoints
+    point_problem: str  # Why tracepoints cannot be counted; empty when they can
+    answers: KernelAnswers  # The kernel's answers
+    vendors: Mapping[str, PerfEvent] = field(default_factory=dict)  # The processor's own events, by libpfm4's names
 
 
 @lru_cache(maxsize=1)

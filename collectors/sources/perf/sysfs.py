@@ -25,21 +25,11 @@ _LABEL = re.compile(r"name=([\w.:\-]+)")
 
 @dataclass(frozen=True)
 class Pmu:
-    """A performance monitoring unit as the kernel describes it.
+    """A performance monitoring unit as the kernel describes it."""
 
-    Attributes
-    ----------
-    name : str
-        The folder's name, such as `cpu`, `armv8_pmuv3_0`, `msr`.
-    type : int
-        Perf_event's number of it.
-    folder : Path
-        Its folder in sysfs.
-    """
-
-    name: str
-    type: int
-    folder: Path
+    name: str  # The folder's name, such as `cpu`, `armv8_pmuv3_0`, `msr`
+    type: int  # Perf_event's number of it
+    folder: Path  # Its folder in sysfs
 
     @property
     def core(self) -> bool:

@@ -29,43 +29,20 @@ _PRECISION_STEP = PRECISIONS["double"] - PRECISIONS["float"]
 
 @dataclass(frozen=True, eq=False)
 class Evaluated:
-    """All that was learnt from one sweep.
+    """All that was learnt from one sweep."""
 
-    Attributes
-    ----------
-    table : Measured
-        The runs.
-    first, second : CausalModel
-        Figures 4 and 9.
-    effect : CausalModel
-        Figure 10(a).
-    effects : list of Effect
-        Of each data type.
-    precision : Precision
-        Of floating-point numbers.
-    steps : list of Step
-        Eq. (17) of each data type.
-    curves : CurveParameters
-        The form of curve that takes the fewest bits.
-    parameters : CausalModel or None
-        Figure 10(b); None where fewer than three sizes have a step.
-    costs : list of Costs
-        Eq. (18) of each data type.
-    left : list of Left
-        Misses of sizes that were left out.
-    """
-
-    table: Measured
+    table: Measured  # The runs
+    # first, second: Figures 4 and 9.
     first: CausalModel
     second: CausalModel
-    effect: CausalModel
-    effects: list[Effect]
-    precision: Precision
-    steps: list[Step]
-    curves: CurveParameters
-    parameters: CausalModel | None
-    costs: list[Costs]
-    left: list[Left]
+    effect: CausalModel  # Figure 10(a)
+    effects: list[Effect]  # Of each data type
+    precision: Precision  # Of floating-point numbers
+    steps: list[Step]  # Eq. (17) of each data type.
+    curves: CurveParameters  # The form of curve that takes the fewest bits
+    parameters: CausalModel | None  # Figure 10(b); None where fewer than three sizes have a step
+    costs: list[Costs]  # Eq. (18) of each data type.
+    left: list[Left]  # Misses of sizes that were left out
 
 
 def jumps(step: Step) -> bool:

@@ -27,28 +27,15 @@ PRECISIONS = {"float": 32, "double": 64}
 
 @dataclass(frozen=True)
 class Step:
-    """Eq. (17): misses are `before` up to the threshold and `jump` above.
+    """Eq. (17): misses are `before` up to the threshold and `jump` above."""
 
-    Attributes
-    ----------
-    datatype : str
-        The data type.
-    runs : int
-        How many runs it has.
-    threshold : float
-        Elements in a row of the matrix.
-    before, jump : float
-        Misses an operation: medians of the runs up to the threshold and above.
-    explained : float
-        By how much absolute deviations from both medians are less than those from one, as a share.
-    """
-
-    datatype: str
-    runs: int
-    threshold: float
+    datatype: str  # The data type
+    runs: int  # How many runs it has
+    threshold: float  # Elements in a row of the matrix
+    # before, jump: Misses an operation: medians of the runs up to the threshold and above.
     before: float
     jump: float
-    explained: float
+    explained: float  # By how much absolute deviations from both medians are less than those from one, as a share
 
     @property
     def neglects(self) -> bool:
@@ -79,26 +66,16 @@ def steps_of(table: Measured) -> list[Step]:
 
 @dataclass(frozen=True)
 class Costs:
-    """Eq. (18): cost = cpi · instr_op + penalty · L2M_op, without a constant.
+    """Eq. (18): cost = cpi · instr_op + penalty · L2M_op, without a constant."""
 
-    Attributes
-    ----------
-    datatype : str
-        The data type.
-    cpi, penalty : float
-        [unit of the cost] an instruction and a miss.
-    cpi_error, penalty_error : float
-        Half the width of their 95 % intervals.
-    left : float
-        Standard deviation of what is left, as a share of the mean cost.
-    """
-
-    datatype: str
+    datatype: str  # The data type
+    # cpi, penalty: [unit of the cost] an instruction and a miss.
     cpi: float
+    # cpi_error, penalty_error: Half the width of their 95 % intervals.
     cpi_error: float
     penalty: float
     penalty_error: float
-    left: float
+    left: float  # Standard deviation of what is left, as a share of the mean cost
 
 
 def costs_of(table: Measured) -> list[Costs]:
@@ -139,26 +116,15 @@ def differ(table: Measured, which: str) -> float:
 
 @dataclass(frozen=True)
 class Effect:
-    """What the optimisation saves with a data type.
+    """What the optimisation saves with a data type."""
 
-    Attributes
-    ----------
-    datatype : str
-        The data type.
-    bands : int
-        Bands of n in which there are runs with it and without.
-    cost, low, high : float
-        Median of the derivative over the optimisation, and what half of the bands lie between.
-    instructions : float
-        Median of that of instr_op.
-    """
-
-    datatype: str
-    bands: int
+    datatype: str  # The data type
+    bands: int  # Bands of n in which there are runs with it and without
+    # cost, low, high: Median of the derivative over the optimisation, and what half of the bands lie between.
     cost: float
     low: float
     high: float
-    instructions: float
+    instructions: float  # Median of that of instr_op
 
 
 def effect_of_optimisation(table: Measured) -> tuple[PartialDerivative, list[Effect]]:
@@ -198,21 +164,12 @@ def _banded(frame: pl.DataFrame) -> pl.DataFrame:
 
 @dataclass(frozen=True)
 class Left:
-    """Misses of data types of one size, predicted from those of other sizes.
+    """Misses of data types of one size, predicted from those of other sizes."""
 
-    Attributes
-    ----------
-    size : int
-        Bytes.
-    runs : int
-        How many runs were predicted.
-    explained : float
-        By how much absolute deviations from the formula of the other sizes are less than those from their own median,
-        as a share; below 0 they are more.
-    """
-
-    size: int
-    runs: int
+    size: int  # Bytes
+    runs: int  # How many runs were predicted
+    # By how much absolute deviations from the formula of the other sizes are less than those from their own median,
+    # as a share; below 0 they are more.
     explained: float
 
 

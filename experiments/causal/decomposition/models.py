@@ -55,24 +55,12 @@ def effect(table: Measured) -> tuple[CausalModel, list[Effect]]:
 
 @dataclass(frozen=True, eq=False)
 class Precision:
-    """What the precision of floating-point numbers costs, as section 8.5 asks of JPEG 2000's.
+    """What the precision of floating-point numbers costs, as section 8.5 asks of JPEG 2000's."""
 
-    Attributes
-    ----------
-    model : CausalModel
-        Of the runs with 32 or 64 bits: n, precision, optimisation and the cost.
-    derivative : CausalModel
-        Of ∂cost/∂precision: what it depends on.
-    name : str
-        Of the derivative.
-    bits : list of float
-        The derivative in each band of n with and without the optimisation, a bit.
-    """
-
-    model: CausalModel
-    derivative: CausalModel
-    name: str
-    bits: list[float]
+    model: CausalModel  # Of the runs with 32 or 64 bits: n, precision, optimisation and the cost
+    derivative: CausalModel  # Of ∂cost/∂precision: what it depends on
+    name: str  # Of the derivative
+    bits: list[float]  # The derivative in each band of n with and without the optimisation, a bit
 
 
 def precision(table: Measured) -> Precision:

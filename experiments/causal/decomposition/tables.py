@@ -20,38 +20,19 @@ _SECOND_LEVEL = ("PAPI_L2_DCM", "PAPI_L2_TCM")
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """A table of runs, ready for models.
+    """A table of runs, ready for models."""
 
-    Attributes
-    ----------
-    frame : polars.DataFrame
-        A row a run: the parameters; `elementsize` in bytes; an operation `instr_op`, `L1M_op`, `L2M_op` and the cost;
-        `op`, the operations of a decomposition, which n alone tells; `T`, its CPU time in seconds, less what
-        starting any process takes; and logarithms.
-    cost : str
-        "C_op", cycles an operation, where a processor counted them; else "ns_op", nanoseconds of CPU time.
-    unit : str
-        Of the cost.
-    misses : str
-        The column that `L2M_op` is made of.
-    definitions : mapping of str to tuple of str
-        What derived columns are made of.
-    columns : mapping of str to Column
-        Of the sweep.
-    facts : mapping of str to Any
-        Mapping of str to anything Of the sweep.
-    wrong : int
-        Rows that were left out because a count is below 0.
-    """
-
+    # A row a run: the parameters; `elementsize` in bytes; an operation `instr_op`, `L1M_op`, `L2M_op` and the cost;
+    # `op`, the operations of a decomposition, which n alone tells; `T`, its CPU time in seconds, less what starting
+    # any process takes; and logarithms.
     frame: pl.DataFrame
-    cost: str
-    unit: str
-    misses: str
-    definitions: Definitions
-    columns: Mapping[str, Column]
-    facts: Mapping[str, Any]
-    wrong: int
+    cost: str  # "C_op", cycles an operation, where a processor counted them; else "ns_op", nanoseconds of CPU time
+    unit: str  # Of the cost
+    misses: str  # The column that `L2M_op` is made of
+    definitions: Definitions  # What derived columns are made of
+    columns: Mapping[str, Column]  # Of the sweep
+    facts: Mapping[str, Any]  # Mapping of str to anything Of the sweep
+    wrong: int  # Rows that were left out because a count is below 0
 
     @property
     def log_cost(self) -> str:

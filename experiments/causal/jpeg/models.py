@@ -22,20 +22,11 @@ _MEASURED = ("bits_ppel", "instr_ppel", "L2M_ppel", "CPI", "T_ppel")
 
 @dataclass(frozen=True, eq=False)
 class Models:
-    """What was learnt of one sweep.
+    """What was learnt of one sweep."""
 
-    Attributes
-    ----------
-    runs : Runs
-        The runs.
-    model : CausalModel
-        Of parameters and per-pixel values.
-    derivatives : tuple of CausalModel
-        Of each of `DERIVATIVES`, by itself: what of the other parameters it depends on.
-    """
-
-    runs: Runs
-    model: CausalModel
+    runs: Runs  # The runs
+    model: CausalModel  # Of parameters and per-pixel values
+    # Of each of `DERIVATIVES`, by itself: what of the other parameters it depends on.
     derivatives: tuple[CausalModel, ...]
 
     def edges(self) -> tuple[tuple[str, str], ...]:
@@ -49,17 +40,10 @@ class Models:
 
 @dataclass(frozen=True)
 class Merged:
-    """Both models in one graph.
+    """Both models in one graph."""
 
-    Attributes
-    ----------
-    tiers : tuple of tuples of str
-        Variables in the order of causes.
-    edges : tuple of (source, target, ways)
-        With the ways of compression that have the edge.
-    """
-
-    tiers: tuple[tuple[str, ...], ...]
+    tiers: tuple[tuple[str, ...], ...]  # Variables in the order of causes
+    # With the ways of compression that have the edge.
     edges: tuple[tuple[str, str, frozenset[Way]], ...]
 
 

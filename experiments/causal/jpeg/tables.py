@@ -35,37 +35,23 @@ _REPEATED = ("instr_ppel", "L2M_ppel", "CPI", "T_ppel")
 
 @dataclass(frozen=True, eq=False)
 class Runs:
-    """The points of one sweep.
+    """The points of one sweep."""
 
-    Attributes
-    ----------
-    way : {"lossless", "lossy"}
-        Lossless or lossy.
-    frame : polars.DataFrame
-        A row a point: the parameters; `bits_ppel`, bits of a pixel; `written_ppel`, those that the encoder wrote;
-        `instr_ppel`, `L1M_ppel` and `L2M_ppel`, instructions and misses of the first and second level of data caches a
-        pixel; `CPI`; `T_ppel`, ns of CPU time a pixel, less what starting any process takes. Of a point's
-        repetitions the least of each: whatever else runs on a host only adds.
-    unit : str
-        Of CPI: "cycles" where the processor counted them, else "ns": simulated cycles are a formula of other events,
-        and time stands for them.
-    counted : str
-        What counted instructions and misses: "hardware" or "simulated".
-    parameters : tuple of str
-        What was varied.
-    spread : mapping of str to float
-        For quantities how far repetitions of a point lie apart: the median, over points, of the greatest by the least,
-        less 1. Empty where no point was repeated.
-    impossible : int
-        Rows left out because a count is not above 0, or there are more misses of the second level than of the first.
-    """
-
-    way: Way
+    way: Way  # {"lossless", "lossy"}: Lossless or lossy
+    # A row a point: the parameters; `bits_ppel`, bits of a pixel; `written_ppel`, those that the encoder wrote;
+    # `instr_ppel`, `L1M_ppel` and `L2M_ppel`, instructions and misses of the first and second level of data caches a
+    # pixel; `CPI`; `T_ppel`, ns of CPU time a pixel, less what starting any process takes. Of a point's repetitions
+    # the least of each: whatever else runs on a host only adds.
     frame: pl.DataFrame
+    # Of CPI: "cycles" where the processor counted them, else "ns": simulated cycles are a formula of other events,
+    # and time stands for them.
     unit: str
-    counted: str
-    parameters: tuple[str, ...]
+    counted: str  # What counted instructions and misses: "hardware" or "simulated"
+    parameters: tuple[str, ...]  # What was varied
+    # For quantities how far repetitions of a point lie apart: the median, over points, of the greatest by the least,
+    # less 1. Empty where no point was repeated.
     spread: Mapping[str, float]
+    # Rows left out because a count is not above 0, or there are more misses of the second level than of the first.
     impossible: int
 
     def only(self, parameter: str, value: object) -> Runs:
@@ -76,25 +62,14 @@ class Runs:
 
 @dataclass(frozen=True)
 class Change:
-    """What changing one parameter does to a quantity, all others held constant.
+    """What changing one parameter does to a quantity, all others held constant."""
 
-    Attributes
-    ----------
-    ratio : float
-        Geometric mean, over all pairs of runs, of the quantity after the change by that before.
-    low, high : float
-        Ratios that nine pairs of ten lie between.
-    pairs : int
-        How many pairs of runs were compared.
-    rising : int
-        Pairs in which the quantity rises.
-    """
-
-    ratio: float
+    ratio: float  # Geometric mean, over all pairs of runs, of the quantity after the change by that before
+    # low, high: Ratios that nine pairs of ten lie between.
     low: float
     high: float
-    pairs: int
-    rising: int
+    pairs: int  # How many pairs of runs were compared
+    rising: int  # Pairs in which the quantity rises
 
     def __str__(self) -> str:
         return f"{_percent(self.ratio)} ({_percent(self.low)} to {_percent(self.high)})"

@@ -21,31 +21,17 @@ WIDEST = 3
 
 @dataclass(frozen=True, eq=False)
 class Evaluated:
-    """What was found with the misses of one cache.
+    """What was found with the misses of one cache."""
 
-    Attributes
-    ----------
-    measured : Measured
-        The tables.
-    jumps : sequence of Jump
-        Jumps of the misses.
-    costs : sequence of Cost
-        Costs of instructions and misses.
-    by_lu, by_own : float64, shape (rows,)
-        C_op by equation (18), with the parameters of LU decomposition and of the program itself.
-    screening : ScreeningOff
-        Of the program and C_op, by the data type, instructions and misses.
-    causes : tuple of str
-        Of C_op, in the model learnt from the runs of all programs.
-    """
-
-    measured: Measured
-    jumps: Sequence[Jump]
-    costs: Sequence[Cost]
+    measured: Measured  # The tables
+    jumps: Sequence[Jump]  # Jumps of the misses
+    costs: Sequence[Cost]  # Costs of instructions and misses
+    # by_lu, by_own: (rows,): C_op by equation (18), with the parameters of LU decomposition and of the program
+    # itself.
     by_lu: NDArray[np.float64]
     by_own: NDArray[np.float64]
-    screening: ScreeningOff
-    causes: tuple[str, ...]
+    screening: ScreeningOff  # Of the program and C_op, by the data type, instructions and misses
+    causes: tuple[str, ...]  # Of C_op, in the model learnt from the runs of all programs
 
     @property
     def programs(self) -> NDArray[np.str_]:

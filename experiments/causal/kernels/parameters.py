@@ -25,33 +25,20 @@ _LEVEL = 0.95
 
 @dataclass(frozen=True)
 class Jump:
-    """Equation (17) in one program and data type.
+    """Equation (17) in one program and data type."""
 
-    Attributes
-    ----------
-    program, datatype : str
-        Which runs it is of.
-    elementsize : float
-        Bytes of an element.
-    threshold : float
-        KiB of memory in use, in the middle between the neighbouring runs `low` and `high`; all three are NaN if the
-        misses do not jump, as the data fit the cache.
-    low, high : float
-        KiB of memory in use of the neighbouring runs.
-    jump : float
-        Misses an operation, from below to above the threshold; NaN too.
-    unexplained : float
-        Share of the misses' absolute deviation that the step leaves; NaN too.
-    """
-
+    # program, datatype: Which runs it is of.
     program: str
     datatype: str
-    elementsize: float
+    elementsize: float  # Bytes of an element
+    # KiB of memory in use, in the middle between the neighbouring runs `low` and `high`; all three are NaN if the
+    # misses do not jump, as the data fit the cache.
     threshold: float
+    # low, high: KiB of memory in use of the neighbouring runs.
     low: float
     high: float
-    jump: float
-    unexplained: float
+    jump: float  # Misses an operation, from below to above the threshold; NaN too
+    unexplained: float  # Share of the misses' absolute deviation that the step leaves; NaN too
 
     @property
     def lines(self) -> float:
@@ -161,28 +148,15 @@ def _deviation(y: Floats) -> float:
 
 @dataclass(frozen=True)
 class Cost:
-    """Equation (18) in one program and data type.
+    """Equation (18) in one program and data type."""
 
-    Attributes
-    ----------
-    program, datatype : str
-        Which runs it is of.
-    per_instruction : float
-        Of the unit of `C_op` (CPI).
-    per_miss : float
-        Of the unit of `C_op`; NaN where next to nothing is missed.
-    per_miss_margin : float
-        Half of its interval of 95 % confidence (Student).
-    unexplained : float
-        Share of the variance of `C_op` that is left.
-    """
-
+    # program, datatype: Which runs it is of.
     program: str
     datatype: str
-    per_instruction: float
-    per_miss: float
-    per_miss_margin: float
-    unexplained: float
+    per_instruction: float  # Of the unit of `C_op` (CPI)
+    per_miss: float  # Of the unit of `C_op`; NaN where next to nothing is missed
+    per_miss_margin: float  # Half of its interval of 95 % confidence (Student)
+    unexplained: float  # Share of the variance of `C_op` that is left
 
 
 def costs(frame: pl.DataFrame) -> list[Cost]:

@@ -25,24 +25,13 @@ _MISSES = ("PAPI_L2_TCM", "PAPI_L2_DCM")
 
 @dataclass(frozen=True)
 class Program:
-    """A program of the experiment.
+    """A program of the experiment."""
 
-    Attributes
-    ----------
-    name : str
-        Its name.
-    campaigns : tuple of str
-        Where its runs may be; the first that was counted as asked for is taken.
-    rows : mapping of str to str
-        Values of parameters that make the campaign's runs this program's.
-    elements : Callable[[polars.Expr], polars.Expr]
-        Function of n Elements that are gone through again and again: of LU decomposition the matrix, of a product the
-        right factor, of merge sort both arrays.
-    """
-
-    name: str
-    campaigns: tuple[str, ...]
-    rows: Mapping[str, str]
+    name: str  # Its name
+    campaigns: tuple[str, ...]  # Where its runs may be; the first that was counted as asked for is taken
+    rows: Mapping[str, str]  # Values of parameters that make the campaign's runs this program's
+    # Function of n Elements that are gone through again and again: of LU decomposition the matrix, of a product the
+    # right factor, of merge sort both arrays.
     elements: Callable[[pl.Expr], pl.Expr]
 
 
@@ -56,25 +45,14 @@ PROGRAMS = (
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """The runs of all programs, their misses counted in one way.
+    """The runs of all programs, their misses counted in one way."""
 
-    Attributes
-    ----------
-    frame : polars.DataFrame
-        A row a run: `program`, `n`, `datatype`, `elementsize` (bytes), `memory_use` (KiB), `instr_op`, `L2M_op`,
-        `C_op`, and `missed_branches_op` (null where the campaign did not count them).
-    misses : {"simulated", "hardware"}
-        Simulated, or counted by the processor.
-    unit : str
-        Of `C_op`: "cycles" where the processor counted them, else "ns" of CPU time.
-    impossible : int
-        Rows that are left out, as a processor's counter gave a negative count.
-    """
-
+    # A row a run: `program`, `n`, `datatype`, `elementsize` (bytes), `memory_use` (KiB), `instr_op`, `L2M_op`,
+    # `C_op`, and `missed_branches_op` (null where the campaign did not count them).
     frame: pl.DataFrame
-    misses: Counted
-    unit: str
-    impossible: int
+    misses: Counted  # {"simulated", "hardware"}: Simulated, or counted by the processor
+    unit: str  # Of `C_op`: "cycles" where the processor counted them, else "ns" of CPU time
+    impossible: int  # Rows that are left out, as a processor's counter gave a negative count
 
 
 def measured(folder: Path, misses: Counted) -> Measured | None:

@@ -40,21 +40,11 @@ PIPELINE, CLIP = PIPELINES[1], Clip("ball", "ticks", 250)
 
 @dataclass(frozen=True)
 class Case:
-    """What is changed.
+    """What is changed."""
 
-    Attributes
-    ----------
-    settings : mapping
-        Properties in the pipeline, by place.
-    stress : str
-        "cpu" or "memory" for stress of the player's processor; "" without.
-    processes : int
-        Of the stress.
-    """
-
-    settings: Settings
-    stress: str = ""
-    processes: int = 0
+    settings: Settings  # Properties in the pipeline, by place
+    stress: str = ""  # "cpu" or "memory" for stress of the player's processor; "" without
+    processes: int = 0  # Of the stress
 
 
 CASES: Mapping[str, Case] = {

@@ -40,29 +40,17 @@ REFERENCES = 6
 
 @dataclass(frozen=True)
 class Look:
-    """What the elements between decoder and screen do with each picture.
+    """What the elements between decoder and screen do with each picture."""
 
-    Attributes
-    ----------
-    turn : str
-        video-direction of videoflip.
-    cut : int
-        Lines that videocrop takes off below.
-    width, height, method : int, int, str
-        The size that one videoscale makes of each picture, from which another makes the full size again.
-    damage : float
-        Probability by which breakmydata changes each byte of a coded picture.
-    coded : Pipeline
-        Whether the clip was coded finely or coarsely.
-    """
-
-    turn: str = "identity"
-    cut: int = 0
+    turn: str = "identity"  # video-direction of videoflip
+    cut: int = 0  # Lines that videocrop takes off below
+    # width, height, method: The size that one videoscale makes of each picture, from which another makes the full
+    # size again.
     width: int = CLIP.width
     height: int = CLIP.height
     method: str = "bilinear"
-    damage: float = 0.0
-    coded: Pipeline = FINE
+    damage: float = 0.0  # Probability by which breakmydata changes each byte of a coded picture
+    coded: Pipeline = FINE  # Whether the clip was coded finely or coarsely
 
     def playing(self, file: Path, seed: int, sink: str) -> list[str]:
         """Return the command that plays a file."""

@@ -21,24 +21,12 @@ PAPERS = ("level", "function", "word")
 
 @dataclass(frozen=True)
 class Take:
-    """A run to record.
+    """A run to record."""
 
-    Attributes
-    ----------
-    name : str
-        Of its log; unique in the folder.
-    pipeline : Pipeline
-        What plays.
-    clip : Clip
-        What is played.
-    settings : mapping
-        What is changed, by place.
-    """
-
-    name: str
-    pipeline: Pipeline
-    clip: Clip
-    settings: Settings = field(default_factory=dict)
+    name: str  # Of its log; unique in the folder
+    pipeline: Pipeline  # What plays
+    clip: Clip  # What is played
+    settings: Settings = field(default_factory=dict)  # What is changed, by place
 
 
 def record_takes(folder: Path, takes: Iterable[Take]) -> None:

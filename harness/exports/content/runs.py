@@ -21,54 +21,28 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Slice:
-    """A named stretch of a run.
+    """A named stretch of a run."""
 
-    Attributes
-    ----------
-    track : str
-        What it belongs to, as `phases`. The slices of one track do not overlap.
-    name : str
-        Its name.
-    first, stop : int
-        Its first interval, and the one behind its last.
-    """
-
-    track: str
-    name: str
+    track: str  # What it belongs to, as `phases`. The slices of one track do not overlap.
+    name: str  # Its name
+    # first, stop: Its first interval, and the one behind its last.
     first: int
     stop: int
 
 
 @dataclass(frozen=True, eq=False)
 class ExportedRun:
-    """A run and its place in the campaign.
+    """A run and its place in the campaign."""
 
-    Attributes
-    ----------
-    trace : Trace
-        Its intervals.
-    id : str
-        The run's id; a name of the file where it belongs to no campaign.
-    configuration, pass_name : str
-        What was measured in it; empty where it belongs to no campaign.
-    repetition : int or None
-        Which repetition of that it is, from 1.
-    seconds : float or None
-        Wall time of the program, the tool's own simulators included.
-    started : str or None
-        When it started, ISO 8601.
-    slices : tuple of Slice, optional
-        Named stretches of it, in the order of their tracks and of time.
-    """
-
-    trace: Trace
-    id: str
+    trace: Trace  # Its intervals
+    id: str  # The run's id; a name of the file where it belongs to no campaign
+    # configuration, pass_name: What was measured in it; empty where it belongs to no campaign.
     configuration: str = ""
     pass_name: str = ""
-    repetition: int | None = None
-    seconds: float | None = None
-    started: str | None = None
-    slices: tuple[Slice, ...] = ()
+    repetition: int | None = None  # Which repetition of that it is, from 1
+    seconds: float | None = None  # Wall time of the program, the tool's own simulators included
+    started: str | None = None  # When it started, ISO 8601
+    slices: tuple[Slice, ...] = ()  # Named stretches of it, in the order of their tracks and of time
 
     @property
     def title(self) -> str:
@@ -91,27 +65,13 @@ class ExportedRun:
 
 @dataclass(frozen=True, eq=False)
 class ExportedRuns:
-    """Runs of one campaign, or one run.
+    """Runs of one campaign, or one run."""
 
-    Attributes
-    ----------
-    name : str
-        The campaign's name, or the run's.
-    runs : tuple of ExportedRun
-        In the order of the plan.
-    metrics : mapping of str to Metric
-        The metrics of all runs of the campaign, of those too that are not among `runs`.
-    table : polars.LazyFrame
-        The intervals of all runs of the campaign, of those too that are not among `runs`.
-    aligned_to : str, default ""
-        The run whose time axis all others were brought to; empty where each has its own.
-    """
-
-    name: str
-    runs: tuple[ExportedRun, ...]
-    metrics: Mapping[str, Metric]
-    table: pl.LazyFrame
-    aligned_to: str = ""
+    name: str  # The campaign's name, or the run's
+    runs: tuple[ExportedRun, ...]  # In the order of the plan
+    metrics: Mapping[str, Metric]  # The metrics of all runs of the campaign, of those too that are not among `runs`
+    table: pl.LazyFrame  # The intervals of all runs of the campaign, of those too that are not among `runs`
+    aligned_to: str = ""  # The run whose time axis all others were brought to; empty where each has its own
 
     def __iter__(self) -> Iterator[ExportedRun]:
         return iter(self.runs)

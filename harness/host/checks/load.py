@@ -22,24 +22,12 @@ _KERNEL_THREADS = 2
 
 @dataclass(frozen=True)
 class BusyProcess:
-    """A process beside this one.
+    """A process beside this one."""
 
-    Attributes
-    ----------
-    pid : int
-        Its number.
-    name : str
-        Its name.
-    cpus : float
-        CPUs that it uses; 1.0 is one all the time.
-    kernel : bool
-        Whether it is a thread of the kernel.
-    """
-
-    pid: int
-    name: str
-    cpus: float
-    kernel: bool = False
+    pid: int  # Its number
+    name: str  # Its name
+    cpus: float  # CPUs that it uses; 1.0 is one all the time
+    kernel: bool = False  # Whether it is a thread of the kernel
 
 
 def busy_processes(seconds: float = _WATCHED_S) -> tuple[BusyProcess, ...]:

@@ -38,27 +38,13 @@ _ANSWER_TIME_S = 20
 
 @dataclass(frozen=True)
 class PapiVerdict:
-    """What libpapi reports when it is loaded.
+    """What libpapi reports when it is loaded."""
 
-    Attributes
-    ----------
-    error : str
-        Why it cannot be used at all; empty when it can.
-    disabled : str
-        Why its perf_event component is off; empty when it is on.
-    presets : int
-        Events of its own names that it offers here.
-    counters : int
-        Counters that it can use at a time.
-    version : tuple of int
-        As it gives it itself; empty when it cannot be used.
-    """
-
-    error: str = ""
-    disabled: str = ""
-    presets: int = 0
-    counters: int = 0
-    version: tuple[int, ...] = ()
+    error: str = ""  # Why it cannot be used at all; empty when it can
+    disabled: str = ""  # Why its perf_event component is off; empty when it is on
+    presets: int = 0  # Events of its own names that it offers here
+    counters: int = 0  # Counters that it can use at a time
+    version: tuple[int, ...] = ()  # As it gives it itself; empty when it cannot be used
 
 
 def ask(library: str = "") -> PapiVerdict:

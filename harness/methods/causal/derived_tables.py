@@ -20,27 +20,13 @@ from unperturbed.harness.methods.causal.option_syntax import Curve, Derivative
 
 @dataclass(frozen=True)
 class DerivedTable:
-    """A table derived from that of the runs.
+    """A table derived from that of the runs."""
 
-    Attributes
-    ----------
-    frame : polars.DataFrame
-        The table.
-    results : tuple of str
-        Columns that are new in it.
-    left_out : mapping of str to str
-        Columns of the runs that it has not, and why.
-    notes : tuple of str
-        What its rows are.
-    curves : tuple of CurveParameters
-        Whose parameters it holds.
-    """
-
-    frame: pl.DataFrame
-    results: tuple[str, ...]
-    left_out: Mapping[str, str]
-    notes: tuple[str, ...]
-    curves: tuple[CurveParameters, ...] = ()
+    frame: pl.DataFrame  # The table
+    results: tuple[str, ...]  # Columns that are new in it
+    left_out: Mapping[str, str]  # Columns of the runs that it has not, and why
+    notes: tuple[str, ...]  # What its rows are
+    curves: tuple[CurveParameters, ...] = ()  # Whose parameters it holds
 
 
 def tabulate_steps(

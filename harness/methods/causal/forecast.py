@@ -20,21 +20,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class InterventionForecast:
-    """The forecast of an intervention, and the columns whose logarithms it contains.
+    """The forecast of an intervention, and the columns whose logarithms it contains."""
 
-    Attributes
-    ----------
-    forecast : Forecast
-        The forecast of all variables.
-    columns : mapping of str to ForecastVariable
-        By the name of the logarithm: the column itself, of which the random runs have exponentials.
-    outside : tuple of str
-        A sentence for each value that was set and lies outside of what was measured.
-    """
-
-    forecast: Forecast
+    forecast: Forecast  # The forecast of all variables
+    # By the name of the logarithm: the column itself, of which the random runs have exponentials.
     columns: Mapping[str, ForecastVariable]
-    outside: tuple[str, ...] = ()
+    outside: tuple[str, ...] = ()  # A sentence for each value that was set and lies outside of what was measured
 
     def given(self) -> dict[str, Category]:
         """Return what was set, by the names and in the units of the table."""

@@ -137,42 +137,26 @@ _Arrows = Annotated[tuple[Arrow, ...], BeforeValidator(_read_arrows)]
 
 
 class PriorKnowledge(BaseModel):
-    """What is known of a model before it is learnt: the keys of a knowledge file, and of the options by the same names.
-
-    Attributes
-    ----------
-    tiers : tuple of tuple of str
-        Columns in the order of causes.
-    required, forbidden : tuple of Arrow
-        Edges, the cause first.
-    inputs, outputs : tuple of str
-        Columns that nothing causes, and columns that cause nothing.
-    kinds : dict of str to Kind
-        Kinds that differ from the inferred ones.
-    derive : dict of str to str
-        Expressions of derived variables.
-    log : tuple of str
-        Columns whose logarithm is analysed in their place.
-    variables : tuple of str
-        Columns that are analysed; empty for all.
-    derivatives : dict of str to Derivative
-        Partial derivatives: the rows are then the steps of their parameter.
-    curves : tuple of Curve
-        Curves whose parameters are variables: the rows are then cells.
-    """
+    """What is known of a model before learning: the keys of a knowledge file, and the options by the same names."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
-    tiers: Annotated[tuple[_Names, ...], BeforeValidator(_require_list)] = ()
+    tiers: Annotated[tuple[_Names, ...], BeforeValidator(_require_list)] = ()  # Columns in the order of causes
+    # required, forbidden: Edges, the cause first.
     required: _Arrows = ()
     forbidden: _Arrows = ()
+    # inputs, outputs: Columns that nothing causes, and columns that cause nothing.
     inputs: _Names = ()
     outputs: _Names = ()
+    # Kinds that differ from the inferred ones.
     kinds: Annotated[dict[str, Kind], BeforeValidator(_read_kinds)] = Field(default_factory=dict)
+    # Expressions of derived variables.
     derive: Annotated[dict[str, str], BeforeValidator(_read_derived)] = Field(default_factory=dict)
-    log: _Names = ()
-    variables: _Names = ()
+    log: _Names = ()  # Columns whose logarithm is analysed in their place
+    variables: _Names = ()  # Columns that are analysed; empty for all
+    # Partial derivatives: the rows are then the steps of their parameter.
     derivatives: Annotated[dict[str, Derivative], BeforeValidator(_read_derivatives)] = Field(default_factory=dict)
+    # Curves whose parameters are variables: the rows are then cells.
     curves: Annotated[tuple[Curve, ...], BeforeValidator(_read_curves)] = ()
     _file: str = PrivateAttr(default="")
     _positions: dict[str, Position] = PrivateAttr(default_factory=dict)

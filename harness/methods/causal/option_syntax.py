@@ -28,21 +28,11 @@ _DERIVATIVE_WANTED = (
 
 @dataclass(frozen=True)
 class Derivative:
-    """A partial derivative with all other parameters held constant.
+    """A partial derivative with all other parameters held constant."""
 
-    Attributes
-    ----------
-    of : str
-        The column that is derived.
-    over : str
-        The parameter.
-    between : tuple of str, optional
-        Two values of the parameter, as text.
-    """
-
-    of: str
-    over: str
-    between: tuple[str, str] | None = None
+    of: str  # The column that is derived
+    over: str  # The parameter
+    between: tuple[str, str] | None = None  # Two values of the parameter, as text
 
 
 @dataclass(frozen=True)

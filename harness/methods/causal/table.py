@@ -28,33 +28,16 @@ _REPEATED = 1.5
 
 @dataclass(frozen=True)
 class ModelInput:
-    """The input of `learn`, with what is reported of its table.
+    """The input of `learn`, with what is reported of its table."""
 
-    Attributes
-    ----------
-    name : str
-        The table's name.
-    data : Data
-        Its variables.
-    knowledge : Knowledge
-        What is known of them.
-    left_out : tuple of Exclusion
-        Columns that were not offered to the analysis at all; `data.exclusions` has those that it refused.
-    notes : tuple of str
-        What the reader of the model must know of its table.
-    derived : mapping of str to str
-        Expressions of derived variables, logarithms and derivatives included.
-    curves : tuple of CurveParameters
-        Whose parameters the table has: a row is a cell then, and no run.
-    """
-
-    name: str
-    data: Data
-    knowledge: Knowledge
+    name: str  # The table's name
+    data: Data  # Its variables
+    knowledge: Knowledge  # What is known of them
+    # Columns that were not offered to the analysis at all; `data.exclusions` has those that it refused.
     left_out: tuple[Exclusion, ...]
-    notes: tuple[str, ...]
-    derived: Mapping[str, str]
-    curves: tuple[CurveParameters, ...] = ()
+    notes: tuple[str, ...]  # What the reader of the model must know of its table
+    derived: Mapping[str, str]  # Expressions of derived variables, logarithms and derivatives included
+    curves: tuple[CurveParameters, ...] = ()  # Whose parameters the table has: a row is a cell then, and no run
 
 
 def prepare_table(path: Path, prior: PriorKnowledge, *, missing: Literal["error", "drop"] = "error") -> ModelInput:

@@ -16,24 +16,12 @@ from unperturbed.harness.spec.sections.nodes import ENGINE_GROUP, Nodes
 
 @dataclass(frozen=True)
 class Job:
-    """What executes a part, or waits for a node.
+    """What executes a part, or waits for a node."""
 
-    Attributes
-    ----------
-    id : str
-        Its number: of Slurm's job, or of a process.
-    state : str
-        In the engine's words, such as PENDING or RUNNING.
-    why : str
-        Why it waits; empty where it does not.
-    lost : bool
-        Whether it waits for a node that is not in service.
-    """
-
-    id: str
-    state: str
-    why: str = ""
-    lost: bool = False
+    id: str  # Its number: of Slurm's job, or of a process
+    state: str  # In the engine's words, such as PENDING or RUNNING
+    why: str = ""  # Why it waits; empty where it does not
+    lost: bool = False  # Whether it waits for a node that is not in service
 
 
 class Engine(ABC):

@@ -22,18 +22,10 @@ KINDS = {"hardware": "a hardware metric", "os": "an operating-system metric", "s
 
 @dataclass(frozen=True)
 class Metrics:
-    """The metrics of a draft.
+    """The metrics of a draft."""
 
-    Attributes
-    ----------
-    measured : mapping of str to str
-        The key of `measure` under which each metric is listed.
-    derived : mapping of str to tuple of str
-        The metrics that each derived metric is computed from.
-    """
-
-    measured: Mapping[str, str]
-    derived: Mapping[str, tuple[str, ...]]
+    measured: Mapping[str, str]  # The key of `measure` under which each metric is listed
+    derived: Mapping[str, tuple[str, ...]]  # The metrics that each derived metric is computed from
 
     @classmethod
     def named_in(cls, draft: Draft) -> Metrics:

@@ -46,18 +46,10 @@ _FORMS = (
 
 @dataclass(frozen=True)
 class Interval:
-    """Length of an interval, or the number of them that a run shall have; exactly one is given.
+    """Length of an interval, or the number of them that a run shall have; exactly one is given."""
 
-    Attributes
-    ----------
-    nanoseconds : int, optional
-        Length.
-    records : int, optional
-        Number of intervals.
-    """
-
-    nanoseconds: int | None = None
-    records: int | None = None
+    nanoseconds: int | None = None  # Length
+    records: int | None = None  # Number of intervals
 
     def __str__(self) -> str:
         """Return the form that a spec has."""
@@ -66,18 +58,10 @@ class Interval:
 
 @dataclass(frozen=True)
 class WorkInterval(Interval):
-    """An interval that ends after so many counts of an event.
+    """An interval that ends after so many counts of an event."""
 
-    Attributes
-    ----------
-    counts : int
-        How many.
-    unit : str
-        Of what: a unit of `COUNTED_BY`, or the name of a metric.
-    """
-
-    counts: int = 0
-    unit: str = ""
+    counts: int = 0  # How many
+    unit: str = ""  # Of what: a unit of `COUNTED_BY`, or the name of a metric
 
     def __str__(self) -> str:
         """Return the form that a spec has: `2 M instructions`, `1500 perf::page-faults`."""

@@ -26,45 +26,26 @@ WAYS_TO_DRAW = ("uniform", "log_uniform", "choice")
 
 @dataclass(frozen=True)
 class Listed:
-    """A parameter that takes each of some values, by a list or a range.
+    """A parameter that takes each of some values, by a list or a range."""
 
-    Attributes
-    ----------
-    values : tuple of int, float or str
-        In the order of the spec.
-    """
-
-    values: tuple[Value, ...]
+    values: tuple[Value, ...]  # In the order of the spec
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """A parameter of which one of some values is drawn for each point, each as likely.
+    """A parameter of which one of some values is drawn for each point, each as likely."""
 
-    Attributes
-    ----------
-    values : tuple of int, float or str
-        In the order of the spec.
-    """
-
-    values: tuple[Value, ...]
+    values: tuple[Value, ...]  # In the order of the spec
 
 
 @dataclass(frozen=True)
 class Between:
-    """A parameter that is drawn between two bounds for each point: a whole number where both bounds are.
+    """A parameter that is drawn between two bounds for each point: a whole number where both bounds are."""
 
-    Attributes
-    ----------
-    low, high : int or float
-        The bounds, which may be drawn themselves where they are whole numbers.
-    logarithmic : bool, default False
-        Each order of magnitude is as likely; else each value.
-    """
-
+    # low, high: The bounds, which may be drawn themselves where they are whole numbers.
     low: int | float
     high: int | float
-    logarithmic: bool = False
+    logarithmic: bool = False  # Each order of magnitude is as likely; else each value
 
 
 def combinations(parameters: Mapping[str, Listed | Chosen | Between]) -> int:

@@ -23,18 +23,10 @@ _FORM = re.compile(
 
 @dataclass(frozen=True)
 class Placeholder:
-    """What a placeholder stands for.
+    """What a placeholder stands for."""
 
-    Attributes
-    ----------
-    meaning : str
-        One line for people.
-    fields : frozenset of str
-        Keys of `program:` whose text may contain it.
-    """
-
-    meaning: str
-    fields: frozenset[str]
+    meaning: str  # One line for people
+    fields: frozenset[str]  # Keys of `program:` whose text may contain it
 
 
 _RUN = ("run", "stdin", "environment")

@@ -41,15 +41,9 @@ _LONGEST_NS = 366 * 24 * DURATION_UNITS["h"]
 
 @dataclass(frozen=True, order=True)
 class Duration:
-    """A time span.
+    """A time span."""
 
-    Attributes
-    ----------
-    ns : int
-        Nanoseconds, above 0.
-    """
-
-    ns: int
+    ns: int  # Nanoseconds, above 0
 
     @property
     def seconds(self) -> float:

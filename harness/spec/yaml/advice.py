@@ -16,23 +16,15 @@ _TEXT_AFTER_VALUE = re.compile(r""":\s+(\{[^}]*\}|\[[^\]]*\]|"[^"]*"|'[^']*')\s*
 
 @dataclass(frozen=True)
 class _Failure:
-    """A syntax error and the text around it.
+    """A syntax error and the text around it."""
 
-    Attributes
-    ----------
-    here, opened : Position
-        Where the reader failed; where the list, mapping or text began that it was reading.
-    line, line_above : str
-        The line in which it failed, and the one before.
-    problem : str
-        PyYAML's message.
-    """
-
+    # here, opened: Where the reader failed; where the list, mapping or text began that it was reading.
     here: Position
     opened: Position
+    # line, line_above: The line in which it failed, and the one before.
     line: str
     line_above: str
-    problem: str
+    problem: str  # PyYAML's message
 
     @property
     def before(self) -> str:

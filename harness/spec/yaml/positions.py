@@ -49,43 +49,24 @@ _SCALAR = re.compile("|".join(f"(?P<{kind.replace(' ', '_')}>(?:{form})$)" for k
 
 @dataclass(frozen=True)
 class Place:
-    """The position of a value.
+    """The position of a value."""
 
-    Attributes
-    ----------
-    key : Position
-        First character of its key; of the item itself, in a list.
-    value : Position
-        First character of the value.
-    text : str, default ""
-        A scalar as it was written.
-    kind : str, optional
-        What YAML reads a scalar as: `text`, `null`, `boolean`, `number` or `odd number`; `refused` where a diagnostic
-        gives the reason why there is no value; None for lists and mappings.
-    """
-
-    key: Position
-    value: Position
-    text: str = ""
+    key: Position  # First character of its key; of the item itself, in a list
+    value: Position  # First character of the value
+    text: str = ""  # A scalar as it was written
+    # What YAML reads a scalar as: `text`, `null`, `boolean`, `number` or `odd number`; `refused` where a diagnostic
+    # gives the reason why there is no value; None for lists and mappings.
     kind: str | None = None
 
 
 @dataclass(frozen=True)
 class Document:
-    """A YAML document.
+    """A YAML document."""
 
-    Attributes
-    ----------
-    data : object
-        Dictionary, list, str, int, float, bool or None; also None for a value that was refused.
-    places : mapping of tuple to Place
-        The position of each value, by its path of keys and indices. The document itself has the path `()`.
-    diagnostics : tuple of Diagnostic
-        Faults that did not hinder the reading of the rest: duplicate keys, keys that are not text, tags.
-    """
-
-    data: Any
+    data: Any  # Dictionary, list, str, int, float, bool or None; also None for a value that was refused
+    # The position of each value, by its path of keys and indices. The document itself has the path `()`.
     places: Mapping[YamlPath, Place]
+    # Faults that did not hinder the reading of the rest: duplicate keys, keys that are not text, tags.
     diagnostics: tuple[Diagnostic, ...]
 
 

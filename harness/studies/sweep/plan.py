@@ -28,27 +28,13 @@ _MOST_RUNS = 999_999
 
 @dataclass(frozen=True)
 class Step:
-    """What is run at each point.
+    """What is run at each point."""
 
-    Attributes
-    ----------
-    name : str
-        The run's pass in the manifest.
-    configuration : str
-        What is run.
-    collected : Pass
-        The hardware metrics that are counted; none in a native step, of which only the time is taken.
-    metrics : tuple of str
-        The hardware and operating-system metrics that the table takes from this step.
-    software : tuple of str
-        The software metrics that it takes.
-    """
-
-    name: str
-    configuration: str
-    collected: Pass
-    metrics: tuple[str, ...] = ()
-    software: tuple[str, ...] = ()
+    name: str  # The run's pass in the manifest
+    configuration: str  # What is run
+    collected: Pass  # The hardware metrics that are counted; none in a native step, of which only the time is taken
+    metrics: tuple[str, ...] = ()  # The hardware and operating-system metrics that the table takes from this step
+    software: tuple[str, ...] = ()  # The software metrics that it takes
 
 
 def steps(spec: CampaignSpec, passes: Passes) -> tuple[Step, ...]:

@@ -17,53 +17,27 @@ from unperturbed.harness.spec.values.parameters import Value
 
 @dataclass(frozen=True)
 class Missing:
-    """A row that is missing from a sweep's table.
+    """A row that is missing from a sweep's table."""
 
-    Attributes
-    ----------
-    point, repetition : int
-        Which row, both counted from 1.
-    parameters : mapping of str to int, float or str
-        The point's values.
-    why : str
-        The reason.
-    failed : bool
-        Whether a run of it failed; otherwise its runs were not all made.
-    """
-
+    # point, repetition: Which row, both counted from 1.
     point: int
     repetition: int
-    parameters: Mapping[str, Value]
-    why: str
-    failed: bool
+    parameters: Mapping[str, Value]  # The point's values
+    why: str  # The reason
+    failed: bool  # Whether a run of it failed; otherwise its runs were not all made
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """What one manifest holds of a sweep: that of the sweep, or that of one node's part of it.
+    """What one manifest holds of a sweep: that of the sweep, or that of one node's part of it."""
 
-    Attributes
-    ----------
-    rows : mapping of (int, int) to mapping
-        Of each complete row, by point and repetition: the run of each step.
-    totals : mapping of str to mapping
-        What each run gave.
-    missing : tuple of Missing
-        The rows that are not complete.
-    metrics : mapping of str to Metric
-        What was measured.
-    starting : mapping of str to float, or None
-        Least time of starting a program that does nothing.
-    node : str, default ""
-        The node that measured it; empty where there is but one host.
-    """
-
+    # Of each complete row, by point and repetition: the run of each step.
     rows: Mapping[tuple[int, int], Mapping[str, str]]
-    totals: Mapping[str, Mapping[str, Any]]
-    missing: tuple[Missing, ...]
-    metrics: Mapping[str, Metric]
-    starting: Mapping[str, float] | None
-    node: str = ""
+    totals: Mapping[str, Mapping[str, Any]]  # What each run gave
+    missing: tuple[Missing, ...]  # The rows that are not complete
+    metrics: Mapping[str, Metric]  # What was measured
+    starting: Mapping[str, float] | None  # Least time of starting a program that does nothing
+    node: str = ""  # The node that measured it; empty where there is but one host
 
 
 def read_recorded(

@@ -54,27 +54,13 @@ _FEWEST_POINTS = 3
 
 @dataclass(frozen=True)
 class _Sweep:
-    """What all runs of a sweep share.
+    """What all runs of a sweep share."""
 
-    Attributes
-    ----------
-    session : Session
-        As for a campaign.
-    untouched : Path or None
-        Build of the untouched program; None when nothing is built here.
-    steps : mapping of str to Step
-        What is run at each point.
-    points : sequence of mapping
-        The points of the parameters.
-    own : tuple of int
-        Numbers of the points that are measured here.
-    """
-
-    session: Session
-    untouched: Path | None
-    steps: Mapping[str, Step]
-    points: Sequence[Mapping[str, Value]]
-    own: tuple[int, ...]
+    session: Session  # As for a campaign
+    untouched: Path | None  # Build of the untouched program; None when nothing is built here
+    steps: Mapping[str, Step]  # What is run at each point
+    points: Sequence[Mapping[str, Value]]  # The points of the parameters
+    own: tuple[int, ...]  # Numbers of the points that are measured here
 
 
 def run_sweep(spec: CampaignSpec, folder: Path, progress: Progress, *, part: int = 1) -> SweepTable:

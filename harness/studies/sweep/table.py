@@ -32,27 +32,13 @@ _MOST_VALUES = 6
 
 @dataclass(frozen=True, repr=False)
 class SweepTable(Result):
-    """A sweep's table as it was written; nothing is written while no row is complete.
+    """A sweep's table as it was written; nothing is written while no row is complete."""
 
-    Attributes
-    ----------
-    frame : polars.DataFrame
-        One row a point and repetition.
-    columns : tuple of Column
-        What each column of the frame is.
-    missing : tuple of Missing
-        The rows that are not complete.
-    notes : tuple of str
-        What limits the use of the numbers, a sentence each.
-    facts : mapping of str to object
-        What is known about the sweep as a whole, as `table.json` has it.
-    """
-
-    frame: pl.DataFrame
-    columns: tuple[Column, ...]
-    missing: tuple[Missing, ...]
-    notes: tuple[str, ...]
-    facts: Mapping[str, Any]
+    frame: pl.DataFrame  # One row a point and repetition
+    columns: tuple[Column, ...]  # What each column of the frame is
+    missing: tuple[Missing, ...]  # The rows that are not complete
+    notes: tuple[str, ...]  # What limits the use of the numbers, a sentence each
+    facts: Mapping[str, Any]  # What is known about the sweep as a whole, as `table.json` has it
 
     _page = "unperturbed.analysis.report:render_result"
 

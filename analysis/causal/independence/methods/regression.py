@@ -39,25 +39,14 @@ _JUMPS = 0.05
 
 @dataclass(frozen=True)
 class Neighbours:
-    """Rows that are neighbours in a continuous variable, within cells.
+    """Rows that are neighbours in a continuous variable, within cells."""
 
-    Attributes
-    ----------
-    order : int64, shape (rows,)
-        Rows in the order of the cells and, in each, of the variable.
-    starts, counts : int64, shape (values,)
-        Where the rows of each value begin in that order, and how many they are.
-    inside : int64, shape (any,)
-        Values that have a neighbour on either side in their cell.
-    share : float64, shape (any, 1)
-        How far each of these lies between its neighbours, from 0 to 1.
-    """
-
-    order: Places
+    order: Places  # (rows,): Rows in the order of the cells and, in each, of the variable
+    # starts, counts: (values,): Where the rows of each value begin in that order, and how many they are.
     starts: Places
     counts: Places
-    inside: Places
-    share: Floats
+    inside: Places  # (any,): Values that have a neighbour on either side in their cell
+    share: Floats  # (any, 1): How far each of these lies between its neighbours, from 0 to 1
 
     @property
     def bytes(self) -> int:
@@ -152,25 +141,15 @@ _NONE = _Association(1.0, 0.0)
 
 @dataclass(frozen=True)
 class _Residuals:
-    """Residuals of a variable given a conditioning set.
+    """Residuals of a variable given a conditioning set."""
 
-    Attributes
-    ----------
-    scales : float64, shape (rows, scales)
-        Residuals of the variable's scales.
-    orthonormal_scales, orthonormal_curve : float64, shape (rows, at most columns)
-        Orthonormal bases of the residuals of its scales, and of all that a dependence is looked for in.
-    unexplained : float
-        Share of its variance that the conditioning set leaves.
-    most_bits : float
-        Entropy of a discrete variable, an upper bound of its information.
-    """
-
-    scales: Floats
+    scales: Floats  # (rows, scales): Residuals of the variable's scales
+    # orthonormal_scales, orthonormal_curve: (rows, at most columns): Orthonormal bases of the residuals of its
+    # scales, and of all that a dependence is looked for in.
     orthonormal_scales: Floats
     orthonormal_curve: Floats
-    unexplained: float
-    most_bits: float
+    unexplained: float  # Share of its variance that the conditioning set leaves
+    most_bits: float  # Entropy of a discrete variable, an upper bound of its information
 
     @property
     def bytes(self) -> int:

@@ -153,21 +153,11 @@ class Candidate:
 
 @dataclass(frozen=True, eq=False)
 class Options:
-    """Functions that may be added.
+    """Functions that may be added."""
 
-    Attributes
-    ----------
-    functions : sequence of Function
-        The functions.
-    values : float64, shape (functions, rows)
-        Weighted, and none larger than 1.
-    own_bits : float64, shape (functions,)
-        What each adds to L(H), without its coefficients.
-    """
-
-    functions: Sequence[Function]
-    values: Floats
-    own_bits: Floats
+    functions: Sequence[Function]  # The functions
+    values: Floats  # (functions, rows): Weighted, and none larger than 1
+    own_bits: Floats  # (functions,): What each adds to L(H), without its coefficients
 
     @classmethod
     def of(cls, problem: Problem, functions: Sequence[Function]) -> Options:

@@ -24,36 +24,17 @@ from unperturbed.analysis.causal.table.variables import Floats
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """A sum of terms with their coefficients.
+    """A sum of terms with their coefficients."""
 
-    Attributes
-    ----------
-    terms : tuple of Term
-        The terms.
-    coefficients : tuple of float64 arrays, shape (values of the term's scope,)
-        The coefficients of each term.
-    errors : {"even", "proportional", "factor"}
-        How errors grow with the curve.
-    spread : float
-        Standard deviation of the errors: in units of the target, in parts of the curve, or of the logarithm.
-    degrees_of_freedom : int
-        Rows less parameters.
-    covariance : float64, shape (parameters, parameters)
-        Of the parameters that are kept.
-    kept : bool, shape (coefficients + exponents,)
-        Which are linearly independent; others are 0.
-    factor : Function or None
-        Where errors are factors: what the curve is a multiple of.
-    """
-
-    terms: tuple[Term, ...]
-    coefficients: tuple[Floats, ...]
-    errors: Errors
+    terms: tuple[Term, ...]  # The terms
+    coefficients: tuple[Floats, ...]  # (values of the term's scope,): The coefficients of each term
+    errors: Errors  # {"even", "proportional", "factor"}: How errors grow with the curve
+    # Standard deviation of the errors: in units of the target, in parts of the curve, or of the logarithm.
     spread: float
-    degrees_of_freedom: int
-    covariance: Floats
-    kept: NDArray[np.bool_]
-    factor: Function | None
+    degrees_of_freedom: int  # Rows less parameters
+    covariance: Floats  # (parameters, parameters): Of the parameters that are kept
+    kept: NDArray[np.bool_]  # (coefficients + exponents,): Which are linearly independent; others are 0
+    factor: Function | None  # Where errors are factors: what the curve is a multiple of
 
     def level(self, numbers: Mapping[str, Floats], ids: Ids, rows: int) -> Floats:
         """Return the curve in each row; its logarithm where errors are a factor."""

@@ -26,21 +26,12 @@ _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 @dataclass(frozen=True)
 class Power:
-    """A parent to some power.
+    """A parent to some power."""
 
-    Attributes
-    ----------
-    name : str
-        The parent.
-    exponent : float
-        The exponent.
-    fitted : bool
-        Whether the exponent is a parameter. One that is not is encoded as an operation: product, division, square root,
-        or power.
-    """
-
-    name: str
-    exponent: float = 1.0
+    name: str  # The parent
+    exponent: float = 1.0  # The exponent
+    # Whether the exponent is a parameter. One that is not is encoded as an operation: product, division, square root,
+    # or power.
     fitted: bool = False
 
     @property
@@ -117,21 +108,11 @@ class Log:
 
 @dataclass(frozen=True)
 class Step:
-    """1 where a product of parents is above a threshold, else 0.
+    """1 where a product of parents is above a threshold, else 0."""
 
-    Attributes
-    ----------
-    compared : tuple of Power
-        What is compared with the threshold.
-    scope : Scope
-        Of the threshold.
-    thresholds : tuple of float
-        One for each value of the scope.
-    """
-
-    compared: tuple[Power, ...]
-    scope: Scope
-    thresholds: tuple[float, ...]
+    compared: tuple[Power, ...]  # What is compared with the threshold
+    scope: Scope  # Of the threshold
+    thresholds: tuple[float, ...]  # One for each value of the scope
 
     @property
     def operations(self) -> int:

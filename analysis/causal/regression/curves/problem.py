@@ -65,48 +65,22 @@ def _operations_of(function: Function, errors: Errors) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """A target and the parents that are to explain it.
+    """A target and the parents that are to explain it."""
 
-    Attributes
-    ----------
-    target : float64, shape (rows,)
-        Sorted by cell, and weighted; its logarithm where errors are a factor.
-    weights : float64, shape (rows,)
-        What each row of target and columns is multiplied by: 1 by a curve near to the one that is looked for where
-        errors are proportional.
-    numbers : mapping of str to float64, shape (rows,)
-        Parents that have numbers, sorted by cell.
-    codes : mapping of str to int64, shape (rows,)
-        Discrete parents, sorted by cell.
-    cells : Cells
-        Combinations of the discrete parents.
-    order : int64, shape (rows,)
-        Rows of the table, in the order of this problem.
-    starts : int64, shape (cells + 1,)
-        Where the rows of each cell of all discrete parents start.
-    errors : {"even", "proportional", "factor"}
-        How errors grow with the curve.
-    coding : {"corrected", "paper"}
-        How L(D | H) is computed.
-    constant_bits : float
-        Of L(D | H): what changes with the kind of errors, so that they compare.
-    least_bits : float
-        Lower bound of L(D | H).
-    factor : Function, optional
-        Where errors are factors: what the curve is a multiple of, and the target was divided by.
-    """
-
-    target: Floats
+    target: Floats  # (rows,): Sorted by cell, and weighted; its logarithm where errors are a factor
+    # (rows,): What each row of target and columns is multiplied by: 1 by a curve near to the one that is looked for
+    # where errors are proportional.
     weights: Floats
-    numbers: Mapping[str, Floats]
-    codes: Mapping[str, Codes]
-    cells: Cells
-    order: Codes
-    starts: Codes
-    errors: Errors
-    coding: Coding
-    constant_bits: float
-    least_bits: float
+    numbers: Mapping[str, Floats]  # (rows,): Parents that have numbers, sorted by cell
+    codes: Mapping[str, Codes]  # (rows,): Discrete parents, sorted by cell
+    cells: Cells  # Combinations of the discrete parents
+    order: Codes  # (rows,): Rows of the table, in the order of this problem
+    starts: Codes  # (cells + 1,): Where the rows of each cell of all discrete parents start
+    errors: Errors  # {"even", "proportional", "factor"}: How errors grow with the curve
+    coding: Coding  # {"corrected", "paper"}: How L(D | H) is computed
+    constant_bits: float  # Of L(D | H): what changes with the kind of errors, so that they compare
+    least_bits: float  # Lower bound of L(D | H)
+    # Where errors are factors: what the curve is a multiple of, and the target was divided by.
     factor: Function | None = None
     _ids: dict[Scope, Codes] = field(default_factory=dict)
     _values: dict[Function, Floats] = field(default_factory=dict)
@@ -207,27 +181,13 @@ class Problem:
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """Terms, fitted.
+    """Terms, fitted."""
 
-    Attributes
-    ----------
-    problem : Problem
-        The regression.
-    terms : tuple of Term
-        The terms.
-    basis : float64, shape (coefficients, rows)
-        Orthonormal; as many vectors as independent coefficients.
-    residual : float64, shape (rows,)
-        What the terms leave of the target.
-    bits : float
-        L(H) + L(D | H).
-    """
-
-    problem: Problem
-    terms: tuple[Term, ...]
-    basis: Floats
-    residual: Floats
-    bits: float
+    problem: Problem  # The regression
+    terms: tuple[Term, ...]  # The terms
+    basis: Floats  # (coefficients, rows): Orthonormal; as many vectors as independent coefficients
+    residual: Floats  # (rows,): What the terms leave of the target
+    bits: float  # L(H) + L(D | H)
 
     @classmethod
     def of(cls, problem: Problem, terms: tuple[Term, ...]) -> State:

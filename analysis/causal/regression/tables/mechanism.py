@@ -38,26 +38,15 @@ _CUTS = 3 * "const int64[::1], " + "const float64[::1], int64, int64, float64, i
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Probabilities of a discrete variable's values in each cell.
+    """Probabilities of a discrete variable's values in each cell."""
 
-    Attributes
-    ----------
-    names : tuple of str
-        Discrete parents that distinguish cells.
-    cuts : mapping of str to tuple of float
-        Where continuous parents are cut, rising.
-    keys : int64, shape (cells, names + cuts)
-        Codes of the discrete parents and numbers of the intervals, of each cell that occurs; sorted.
-    counts : int64, shape (cells, categories)
-        How often each category occurs in each cell.
-    hypothesis_bits, data_bits : float
-        L(H) and L(D | H).
-    """
-
-    names: tuple[str, ...]
-    cuts: Mapping[str, tuple[float, ...]]
+    names: tuple[str, ...]  # Discrete parents that distinguish cells
+    cuts: Mapping[str, tuple[float, ...]]  # Where continuous parents are cut, rising
+    # (cells, names + cuts): Codes of the discrete parents and numbers of the intervals, of each cell that occurs;
+    # sorted.
     keys: Codes
-    counts: Codes
+    counts: Codes  # (cells, categories): How often each category occurs in each cell
+    # hypothesis_bits, data_bits: L(H) and L(D | H).
     hypothesis_bits: float
     data_bits: float
 

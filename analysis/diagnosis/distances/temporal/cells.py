@@ -43,47 +43,23 @@ _DENSE_S, _MATCHING_S, _USEFUL_S = 0.22e-9, 1.2e-9, 25e-9
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """A matrix of cells: rows are events of the reference, columns those of the trace.
+    """A matrix of cells: rows are events of the reference, columns those of the trace."""
 
-    Attributes
-    ----------
-    kinds, other_kinds : array of int32, shape (rows,), (columns,)
-        Types of the events.
-    values, other_values : array of int64, shape (rows,), (columns,)
-        Times or inter-event times, in units of cost: a match costs the difference.
-    reach : int64, shape (rows,)
-        2 w(e) of each row's event.
-    own : int64, shape (rows,) or (0,)
-        What a match with the column of the same number, plus `shift`, costs instead.
-    weights : int
-        What the deletion of all rows and the insertion of all columns cost, twice.
-    unit : Fraction
-        The unit of cost, in what weights are given in.
-    lightest : Fraction
-        The smallest weight of all events, in what weights are given in.
-    ordered : bool
-        Values never fall.
-    narrow : bool
-        Differences fit 32 bits.
-    band : (int, int)
-        The least and the largest column less row that can match.
-    is_sparse : bool
-        Matching cells alone are fewer than can be computed in the time of all.
-    """
-
+    # kinds, other_kinds: (rows,): Types of the events.
     kinds: _Kinds
+    # values, other_values: (rows,): Times or inter-event times, in units of cost: a match costs the difference.
     values: _Whole
-    reach: _Whole
+    reach: _Whole  # (rows,): 2 w(e) of each row's event
     other_kinds: _Kinds
     other_values: _Whole
-    own: _Whole
-    weights: int
-    unit: Fraction
-    lightest: Fraction
-    ordered: bool
-    narrow: bool
-    band: tuple[int, int]
-    is_sparse: bool = False
+    own: _Whole  # (rows,): What a match with the column of the same number, plus `shift`, costs instead
+    weights: int  # What the deletion of all rows and the insertion of all columns cost, twice
+    unit: Fraction  # The unit of cost, in what weights are given in
+    lightest: Fraction  # The smallest weight of all events, in what weights are given in
+    ordered: bool  # Values never fall
+    narrow: bool  # Differences fit 32 bits
+    band: tuple[int, int]  # (int, int): The least and the largest column less row that can match
+    is_sparse: bool = False  # Matching cells alone are fewer than can be computed in the time of all
     shift: int = field(default=0)
 
     @property

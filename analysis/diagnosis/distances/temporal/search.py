@@ -25,21 +25,11 @@ _WORTH_A_WORD = 1 << 38
 
 @dataclass(frozen=True)
 class Found:
-    """What a search found.
+    """What a search found."""
 
-    Attributes
-    ----------
-    saved : int
-        The most that matches save, in units of cost.
-    cells : Cells
-        In which this is found; those searched, if only a band was.
-    exact : bool
-        No way outside the band can be cheaper.
-    """
-
-    saved: int
-    cells: Cells
-    exact: bool
+    saved: int  # The most that matches save, in units of cost
+    cells: Cells  # In which this is found; those searched, if only a band was
+    exact: bool  # No way outside the band can be cheaper
 
     @property
     def cost(self) -> float:

@@ -43,17 +43,10 @@ _TIME, _EVENT, _PLUGIN, _LEVEL = range(4)
 
 @dataclass(frozen=True)
 class _Header:
-    """The header of a table.
+    """The header of a table."""
 
-    Attributes
-    ----------
-    delimiter : str
-        Between two fields.
-    columns : tuple of int
-        Indices of the columns that hold time, name, plugin and level; -1 where there is none.
-    """
-
-    delimiter: str
+    delimiter: str  # Between two fields
+    # Indices of the columns that hold time, name, plugin and level; -1 where there is none.
     columns: tuple[int, int, int, int]
 
 

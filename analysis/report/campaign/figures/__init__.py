@@ -24,20 +24,11 @@ from unperturbed.common.markup import Content, Html, tag
 
 @dataclass(frozen=True)
 class ReportView:
-    """Everything that a figure of the report may show.
+    """Everything that a figure of the report may show."""
 
-    Attributes
-    ----------
-    content : ReportContent
-        The content of the report: traces, runs, settings.
-    results : sequence of ConfigurationResult
-        The verdicts, joined by configuration.
-    listed : sequence of tuple of ConfigurationResult and Change
-        The changes that the page has details of, the one that weighs most first.
-    """
-
-    content: ReportContent
-    results: Sequence[ConfigurationResult]
+    content: ReportContent  # The content of the report: traces, runs, settings
+    results: Sequence[ConfigurationResult]  # The verdicts, joined by configuration
+    # The changes that the page has details of, the one that weighs most first.
     listed: Sequence[tuple[ConfigurationResult, Change]] = ()
 
     @property
@@ -52,43 +43,21 @@ class ReportView:
 
 @dataclass(frozen=True)
 class CaptionedFigure:
-    """A figure and the text that belongs to it alone.
+    """A figure and the text that belongs to it alone."""
 
-    Attributes
-    ----------
-    figure : Figure
-        The figure.
-    caption : Content, optional
-        Text below it.
-    title : Content, optional
-        A small heading above it, for a block of several figures.
-    half_width : bool, default False
-        Set it beside the next figure of half width.
-    """
-
-    figure: Figure
-    caption: Content = None
-    title: Content = None
-    half_width: bool = False
+    figure: Figure  # The figure
+    caption: Content = None  # Text below it
+    title: Content = None  # A small heading above it, for a block of several figures
+    half_width: bool = False  # Set it beside the next figure of half width
 
 
 @dataclass(frozen=True)
 class FigureBlock:
-    """Figures that share a heading and an introduction.
+    """Figures that share a heading and an introduction."""
 
-    Attributes
-    ----------
-    figures : sequence of CaptionedFigure
-        From top to bottom.
-    heading : str, default ""
-        The heading above them.
-    text : Content, optional
-        Paragraphs and controls between heading and figures.
-    """
-
-    figures: Sequence[CaptionedFigure]
-    heading: str = ""
-    text: Content = None
+    figures: Sequence[CaptionedFigure]  # From top to bottom
+    heading: str = ""  # The heading above them
+    text: Content = None  # Paragraphs and controls between heading and figures
 
     def to_html(self) -> Html:
         """Return heading, text and figures; neighbours of half width are side by side."""
@@ -110,34 +79,18 @@ Blocks = Mapping[str, FigureBlock]
 
 @dataclass(frozen=True)
 class ReportFigure:
-    """A figure of the report.
+    """A figure of the report."""
 
-    Attributes
-    ----------
-    name : str
-        The figure's name, and the id of its element where there is one figure.
-    section : str
-        The id of the section that holds it, such as `signals`. A section that the page does not have is added.
-    draw : callable
-        Takes a `ReportView`; returns the `Figure`, a `FigureBlock` where heading or text depend on the content, or None
-        where the content has nothing for it.
-    heading : str, default ""
-        The heading above a single figure.
-    text : Content, optional
-        What is written between the heading and a single figure.
-    caption : Content, optional
-        What is written below a single figure.
-    place : int, default 100
-        Its place in the section, in ascending order.
-    """
-
-    name: str
+    name: str  # The figure's name, and the id of its element where there is one figure
+    # The id of the section that holds it, such as `signals`. A section that the page does not have is added.
     section: str
+    # Takes a `ReportView`; returns the `Figure`, a `FigureBlock` where heading or text depend on the content, or None
+    # where the content has nothing for it.
     draw: Callable[[ReportView], Figure | FigureBlock | None] = field(repr=False)
-    heading: str = ""
-    text: Content = None
-    caption: Content = None
-    place: int = 100
+    heading: str = ""  # The heading above a single figure
+    text: Content = None  # What is written between the heading and a single figure
+    caption: Content = None  # What is written below a single figure
+    place: int = 100  # Its place in the section, in ascending order
 
     def block(self, view: ReportView) -> FigureBlock | None:
         """Return the figure with everything beside it, None where there is nothing to draw."""
