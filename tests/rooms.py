@@ -47,7 +47,7 @@ ORDER: Mapping[str, tuple[str, ...]] = {
     "analysis/diagnosis": ("reading", "distances", "kinds"),
     "analysis/structure": ("classes", "sequence", "decomposition", "dictionary", "comparison"),
     "analysis/causal": ("table", "independence", "regression", "derived_tables", "discovery", "model", "html"),
-    "analysis/report": ("campaign", "partition"),
+    "analysis/report": ("campaign",),
     "harness/exports": ("content", "perfetto"),
     "harness": (
         "spec",

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-from unperturbed.analysis.partition.ahead import Ahead
 from unperturbed.analysis.partition.plan import Cost, Measurement, Outcome, Stage, Subset
 from unperturbed.analysis.perturbation import OPEN
 
@@ -406,3 +405,22 @@ def by_cost(costs: Mapping[str, Cost], metrics: Sequence[str]) -> Subset:
         if all(value is not None for value in values.values()):
             return tuple(sorted(metrics, key=lambda metric: -values[metric]))
     return tuple(metrics)
+
+
+@dataclass(frozen=True)
+class Ahead:
+    """Makes runs before the search asks for them: on the nodes of a cluster, for example.
+
+    The search learns no outcome from it, and so goes the same way with and without: only the waiting is shorter.
+
+    Attributes
+    ----------
+    at_once : int
+        How many subsets are measured at the same time.
+    request : callable
+        `request([(subset, repetitions), …])` begins the runs and returns. The judge hands out these runs when the
+        search asks for them.
+    """
+
+    at_once: int
+    request: Callable[[Sequence[tuple[Subset, int]]], None]

@@ -301,7 +301,7 @@ class Plan(Result):
     tolerance: float | None
     forecast: Forecast
 
-    _page: ClassVar[str] = "unperturbed.analysis.report.partition.page:render_plan"
+    _page: ClassVar[str] = "unperturbed.analysis.report.partition:render_plan"
 
     def headline(self) -> str:
         """Return which metrics can be measured together, in one sentence."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from unperturbed.analysis.partition.ahead import Ahead
 from unperturbed.analysis.partition.certify import Certification, best_choice
-from unperturbed.analysis.partition.evaluation import CandidateEvaluator, Judge, Limits, Observer, Settings, Stop
+from unperturbed.analysis.partition.evaluation import Ahead, CandidateEvaluator, Judge, Limits, Observer, Settings, Stop
 from unperturbed.analysis.partition.judging import Baselines, Measure, TraceJudge
 from unperturbed.analysis.partition.plan import (
     CertifiedSubset,

@@ -26,7 +26,7 @@ from unperturbed.analysis.report.campaign.content import (
     to_json,
 )
 from unperturbed.analysis.report.campaign.page import render, write_report
-from unperturbed.analysis.report.partition.page import render_partition, write_partition
+from unperturbed.analysis.report.partition import render_partition, write_partition
 from unperturbed.common.faces import lazy_names
 
 if TYPE_CHECKING:

@@ -6,9 +6,16 @@ from importlib import metadata
 from typing import TYPE_CHECKING
 
 from unperturbed.analysis.metric_names import pair_name
-from unperturbed.analysis.pages.chart import Figure, axis, layout, plot_text
+from unperturbed.analysis.pages.chart import (
+    Figure,
+    axis,
+    interval_of,
+    interval_points,
+    layout,
+    plot_text,
+    tolerance_band,
+)
 from unperturbed.analysis.pages.document import document, frame
-from unperturbed.analysis.pages.intervals import interval_of, interval_points, tolerance_band
 from unperturbed.analysis.perturbation import Change, ranked_changes
 from unperturbed.common.markup import Html, tag
 from unperturbed.common.wording import number

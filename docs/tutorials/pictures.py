@@ -17,7 +17,7 @@ from typing import Any
 from tests.analysis.report.browser import open_report
 from tools.notebook import PAGE
 from tools.tutorials import follow
-from unperturbed.common.picture import Picture
+from unperturbed.common.result import Picture
 
 HERE = Path(__file__).parent
 _WIDTH, _HEIGHT = 900, 620

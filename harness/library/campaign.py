@@ -12,8 +12,7 @@ from unperturbed.analysis.perturbation import Verdict, verdict_table
 from unperturbed.analysis.report import ReportContent, to_json
 from unperturbed.collectors import Trace
 from unperturbed.common.frames import Framed, Library, to_library
-from unperturbed.common.picture import Picture
-from unperturbed.common.result import Result
+from unperturbed.common.result import Picture, Result
 from unperturbed.common.table import Column, Table
 from unperturbed.common.wording import counted, did_you_mean, listing, number
 from unperturbed.errors import DataError

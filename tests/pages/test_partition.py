@@ -24,7 +24,7 @@ from tests.pages.test_campaign_in_use import CONTRAST
 from unperturbed.analysis.partition import Plan, UndecidedMetrics
 from unperturbed.analysis.partition.describe import new_runs, plan_headline
 from unperturbed.analysis.report import CounterSource, ReportContent, render_partition, write_partition
-from unperturbed.analysis.report.partition.figures import runs_figure, steps_figure
+from unperturbed.analysis.report.partition_figures import runs_figure, steps_figure
 
 EVIL = "</script><img src=x onerror=alert(1)>\"'&<!--%{y}\u2028\u202e\ud800\x00日本"
 needs_browser = pytest.mark.skipif(bool(chromium_missing()), reason=chromium_missing())

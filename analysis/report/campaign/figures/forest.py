@@ -6,9 +6,18 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from unperturbed.analysis.metric_names import pair_name
-from unperturbed.analysis.pages.chart import Figure, axis, label, layout, plot_text, stacked
+from unperturbed.analysis.pages.chart import (
+    Figure,
+    axis,
+    interval_of,
+    interval_points,
+    label,
+    layout,
+    plot_text,
+    stacked,
+    tolerance_band,
+)
 from unperturbed.analysis.pages.document import choice
-from unperturbed.analysis.pages.intervals import interval_of, interval_points, tolerance_band
 from unperturbed.analysis.perturbation import VERDICT_SIGNS, ranked_changes
 from unperturbed.analysis.report.campaign.figures import CaptionedFigure, FigureBlock, ReportFigure, ReportView
 from unperturbed.analysis.report.campaign.results import ChangeKey, change_key
