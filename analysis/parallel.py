@@ -55,7 +55,7 @@ class Workers:
         return self.backend is None or bool(getattr(self.backend, "supports_sharedmem", False))
 
     def chunks(self, items: int, *, least: int = 1) -> list[slice]:
-        """Return so many items cut into a few chunks for each worker, each of `least` items or more."""
+        """Cut `items` into a few chunks for each worker, of at least `least` items each."""
         parts = 1 if self.count == 1 else min(self.count * _CHUNKS_A_WORKER, max(1, items // least))
         ends = [items * at // parts for at in range(parts + 1)]
         return [slice(first, end) for first, end in pairwise(ends) if first < end]
@@ -99,7 +99,7 @@ class Workers:
             ) from error
         finally:
             if hasattr(found, "close"):
-                with warnings.catch_warnings():  # joblib warns of chunks that nobody takes, as when a user stops
+                with warnings.catch_warnings():  # joblib warns of results that are not fetched, as when a user stops
                     warnings.simplefilter("ignore", UserWarning)
                     found.close()
 
@@ -144,7 +144,7 @@ def choose_workers(workers: int | None = None, *, kernels: bool = True, seconds:
     """
     if workers is not None and operator.index(workers) < 1:
         raise ValueError(f"workers is {workers}: give 1 or more, or None")
-    configurable = workers is not None or "joblib" in sys.modules  # nobody configures what is not loaded
+    configurable = workers is not None or "joblib" in sys.modules  # joblib that is not loaded has no context
     if seconds < _WORTH_S or not (kernels or configurable):
         return Workers(1)
     parallel = load_library("joblib.parallel")  # slow to load

@@ -87,4 +87,4 @@ def to_library(frame: pl.DataFrame, library: Library) -> Any:
             return pa.table(frame)
     except ModuleNotFoundError as error:
         raise DataError(f"a frame of {library} needs {error.name}: pip install {error.name}") from None
-    raise DataError(f"there is no frame of {library!r}; give polars, pandas or pyarrow")
+    raise DataError(f"unknown library {library!r}: use polars, pandas or pyarrow")

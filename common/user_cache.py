@@ -1,7 +1,7 @@
 """The user's cache folder of this tool, and the rule that nothing runs from it that somebody else could have put there.
 
-What lies in it is executed later: samplers, compiled loops, launchers. So the folder is the user's own and open to
-nobody else, no other user can exchange it by its path, and a file of it is used only when it is the user's.
+What lies in it is executed later: samplers, compiled loops, launchers. So only the user may write to the folder, no
+other user can replace it by its path, and its files are used only if the user owns them.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def _require_own(path: Path, state: os.stat_result) -> os.stat_result:
 
 
 def _require_safe_way(path: Path) -> None:
-    """Refuse a path of which another user can exchange a folder; as sshd does with a user's keys."""
+    """Refuse a path if another user could replace one of its folders, as sshd does with a user's keys."""
     own = os.geteuid()
     try:
         primary = pwd.getpwuid(own).pw_gid
@@ -106,7 +106,7 @@ def _require_safe_way(path: Path) -> None:
                 f"executed from there: {_ADVICE}, or chmod go-w {folder}"
             )
         if not state.st_mode & (stat.S_IXGRP | stat.S_IXOTH):
-            return  # nobody else comes through here
+            return  # only the owner can enter this folder
 
 
 def _overflow() -> int:

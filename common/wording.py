@@ -22,7 +22,7 @@ _SHOWN = 5
 
 
 def number(value: float | None, digits: int = 3, *, zeros: bool = False) -> str:
-    """Write a number with so many significant digits.
+    """Write a number with `digits` significant digits.
 
     `value`: None and what is not finite are written as `–`.
     """

@@ -196,13 +196,15 @@ def picture() -> str:
     for part in reversed(PARTS):
         rooms = [room for room in reversed(ORDER.get(part, ())) if (ROOT / part / room).is_dir()]
         if rooms:
-            lines += [f"    subgraph {part}", *(f'        {part}_{room}["{room}"]' for room in rooms), "    end"]
+            nodes = "; ".join(f"{part}_{room}[{room}]" for room in rooms)
+            lines += [f"    subgraph {part}", *_wrapped(f"        {nodes}"), "    end"]
         else:
             lines.append(f"    {part}")
     implied = _implied(used)
     for first in sorted(used):
-        for second in sorted(used[first] - implied[first] - {"errors", "common"}):
-            lines.append(f"    {first.replace('/', '_')} --> {second.replace('/', '_')}")
+        arrows = sorted(used[first] - implied[first] - {"errors", "common"})
+        if arrows:
+            lines.append(f"    {first} --> {' & '.join(arrows)}".replace("/", "_"))
     return "\n".join([*lines, "```"])
 
 
@@ -227,16 +229,19 @@ def _implied(used: Mapping[str, set[str]]) -> Mapping[str, set[str]]:
 
 
 def listed() -> str:
-    """Return every folder with the first sentence of its `__init__.py`, nested as the folders are."""
+    """Return every part and its rooms with the first sentence of their `__init__.py`."""
     lines = []
-    for part in (*reversed(PARTS),):
-        for path in sorted((ROOT / part).rglob("__init__.py"), key=lambda one: one.parent.parts):
+    for part in reversed(PARTS):
+        for path in sorted((ROOT / part).glob("__init__.py")) + sorted((ROOT / part).glob("*/__init__.py")):
             room = path.parent.relative_to(ROOT)
             indent = "  " * (len(room.parts) - 1)
             sentence = " ".join((ast.get_docstring(ast.parse(path.read_text())) or "").partition("\n\n")[0].split())
-            shown = f"{indent}- **{room.name}/** {sentence}"
-            lines += textwrap.wrap(shown, 120, subsequent_indent=f"{indent}  ", break_on_hyphens=False)
+            lines += _wrapped(f"{indent}- **{room.name}/** {sentence}", f"{indent}  ")
     return "\n".join(lines)
+
+
+def _wrapped(line: str, indent: str = "        ") -> list[str]:
+    return textwrap.wrap(line, 120, subsequent_indent=indent, break_on_hyphens=False)
 
 
 def renewed(text: str) -> str:

@@ -138,7 +138,7 @@ def stacked(heights: Sequence[float], gap: float) -> list[tuple[float, float]]:
 
 
 def bucket_means(values: NDArray[Any], points: int) -> NDArray[np.float64]:
-    """Reduce a series to at most so many points, each the mean of as many neighbours; a short series stays as it is."""
+    """Reduce a long series to at most `points` points, each the mean of equally many neighbours."""
     series = np.asarray(values, dtype=np.float64)
     width = bucket_width(series.size, points)
     if width == 1:
@@ -153,7 +153,7 @@ def bucket_width(size: int, points: int) -> int:
 
 
 def short(values: Iterable[float], digits: int = 4) -> list[float | None]:
-    """Round for JSON: so many significant digits, whole numbers without a point, None for what is not finite."""
+    """Round to `digits` significant digits for JSON: whole numbers without a point, None for NaN and infinity."""
     return [_short(float(value), digits) for value in values]
 
 

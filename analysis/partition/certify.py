@@ -69,7 +69,7 @@ class Certification:
     def run(self, subsets: Sequence[Subset]) -> None:
         """Certify subsets, and whatever their metrics are partitioned into where they fail.
 
-        Where a limit does not allow a further search, what was accepted before is certified as far as runs are left.
+        Where a limit allows no further search, the subsets accepted before are certified while runs are left.
         """
         self.pending = list(subsets)
         try:
@@ -121,7 +121,7 @@ class Certification:
         return failed
 
     def _again(self, failed: Sequence[Subset]) -> None:
-        """Set `pending` to what is to be certified instead of what failed."""
+        """Set `pending` to the subsets to certify in place of those that failed."""
         self.evaluator.uncertified = self._without_certificate(self.certificates.values())
         try:
             self._search_again(failed)

@@ -31,10 +31,10 @@ class Judge(Protocol):
         """Return how many runs `renew_baseline` takes; 0 where certificates use the search's baseline."""
 
     def explore(self, subset: Subset, repetitions: int) -> Outcome:
-        """Make so many further runs of a subset (none is possible) and judge it by its whole pool."""
+        """Make further runs of a subset, possibly none, and judge it by its whole pool."""
 
     def certify(self, subset: Subset, repetitions: int, level: float) -> Outcome:
-        """Make so many runs of a subset and judge it by these alone, each one-sided bound at `level`."""
+        """Make fresh runs of a subset and judge it by these alone, each one-sided bound at `level`."""
 
     def repetitions_to_certify(self, subset: Subset, level: float, maximum: int) -> int | None:
         """Return how many repetitions will probably certify an explored subset; None when `maximum` will hardly do."""

@@ -65,7 +65,7 @@ PATIENCE = 8
 thirty programs."""
 
 _PRIOR = 0.03
-"""Suspicion of a pair of metrics of which nothing is known."""
+"""Suspicion of a pair of metrics before anything is known about it."""
 
 _STARTS, _ROUNDS = 4, 12
 """Random groupings that a proposal starts from, and how often each is moved off subsets that are known to fail."""
@@ -129,7 +129,7 @@ def suspicions(rows: NDArray[np.bool_], failed: NDArray[np.bool_], steps: int = 
 def propose(
     suspicion: FloatArray, groups: int, failing: NDArray[np.bool_], rng: np.random.Generator
 ) -> NDArray[np.intp] | None:
-    """Put metrics into groups with little suspicion inside, none of which is known to fail.
+    """Put metrics into groups that are not known to fail and have little suspicion inside.
 
     `failing`: array of bool, shape (subsets, metrics). Groups to avoid.
     Result: array of int, shape (metrics,), or None. Each metric's group; None where every start led to a group that is

@@ -39,7 +39,7 @@ _CERTIFY = 0.9
 """Chance of success that a certification is given runs for."""
 
 _HARDLY = 0.7
-"""A subset that has less than this chance, with however many runs, gets no more of them."""
+"""A subset with a smaller chance, however many runs it gets, gets no more runs."""
 
 _BENEFIT = 1.5
 """Standard errors that are taken off every change before a subset is given up in the search. The largest of many
@@ -48,7 +48,7 @@ good subsets would be given up after three runs. What is to be certified gets no
 certifications fail."""
 
 _MOST = 30
-"""Repetitions of one subset beyond which nobody goes."""
+"""Most repetitions of one subset."""
 
 _NO_SPREAD = 1e-300
 """The error of runs that are all equal: a change within the tolerance is then certain to be shown."""
@@ -140,7 +140,7 @@ class TraceJudge:
         return sum(each.runs for each in self._searching.values()) if self._fresh_baseline else 0
 
     def explore(self, subset: Subset, repetitions: int) -> Outcome:
-        """Make so many further runs of a subset (none is possible) and judge it by its whole pool.
+        """Make further runs of a subset, possibly none, and judge it by its whole pool.
 
         Raises
         ------
@@ -153,7 +153,7 @@ class TraceJudge:
         return self._outcome(subset, self._pool[subset], verdict)
 
     def certify(self, subset: Subset, repetitions: int, level: float) -> Outcome:
-        """Make so many runs of a subset and judge it by these alone, each one-sided bound at `level`.
+        """Make fresh runs of a subset and judge it by these alone, each one-sided bound at `level`.
 
         Raises
         ------

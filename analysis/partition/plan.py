@@ -308,7 +308,7 @@ class Plan(Result):
         return describe.plan_headline(self)
 
     def tables(self) -> tuple[Table, ...]:
-        """Return the certified subsets, then what is left out, as far as there are any."""
+        """Return the certified subsets, then what is left out; empty tables are omitted."""
         return tuple(table for table in (describe.plan_table(self), describe.left_out_table(self)) if table.rows)
 
     def to_frame(self) -> pl.DataFrame:

@@ -187,7 +187,7 @@ def find_strategy(strategy: str | Strategy) -> Strategy:
     if not isinstance(strategy, str):
         return strategy
     if strategy not in STRATEGIES:
-        raise ValueError(f"there is no strategy {strategy!r}; there are {', '.join(STRATEGIES)}")
+        raise ValueError(f"unknown strategy {strategy!r}: use {' or '.join(STRATEGIES)}")
     return STRATEGIES[strategy]
 
 

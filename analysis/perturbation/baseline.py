@@ -40,7 +40,7 @@ MINIMUM_RUNS = 5
 deviations."""
 
 OUTER_RUNS = 40
-"""Runs are aligned to so many of the baseline's at most, evenly over its order: the effort grows with the product of
+"""A run is aligned to at most this many of the baseline's, evenly over its order: the effort grows with the product of
 both numbers, and 40 leave the mean of the reference a sixth of a run's spread."""
 
 
@@ -84,7 +84,7 @@ class Baseline:
     metrics : tuple of str
         Names of the metrics that are compared.
     focus : tuple of str
-        Those of which every comparison holds one.
+        Every comparison includes one of these.
     pairs : tuple of tuple of str
         Pairs of metrics that do not share an event.
     runs : tuple of str
@@ -231,8 +231,8 @@ class Baseline:
             Each metric against each other one too ("the same or another metric", section 2.3).
         against : Trace, optional
             Align to this run alone, of whatever configuration, instead of the baseline's ("not strictly necessary",
-            section 2.3): do these runs lie beside it as runs of the baseline lie beside each other? What two runs that
-            are to be merged must show.
+            section 2.3): do these runs align with it as runs of the baseline align with each other? Two runs must
+            show that before they are merged.
         method : {"runs", "paper"}, default "runs"
             `paper` judges by the paper's own rule, see `paper_rule`.
 

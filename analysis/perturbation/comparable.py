@@ -18,7 +18,7 @@ Excluded: TypeAlias = tuple[tuple[str, str], ...]
 """Name and reason of each metric or pair that is left out."""
 
 MINIMUM_INTERVALS = 30
-"""With fewer, a rank correlation of autocorrelated series says nothing."""
+"""With fewer, a rank correlation of autocorrelated series is meaningless."""
 
 _MOST_APART = 1.25
 """Times by which usual intervals of two runs may differ where no timer is known that ended them."""

@@ -235,7 +235,7 @@ def runs_to_decide(
 
     Decided is what is shown to lie within the tolerance or beyond it. The count holds for every configuration: the
     checked one gets that many runs, and the reference too when it has fewer. Growing the checked runs alone could not
-    get below the reference's own error. With `fewest` the campaign is planned anew, from so many runs of either on;
+    get below the reference's own error. With `fewest` the campaign is planned anew with at least as many runs of each;
     without, the runs that were made are kept. `relative_spread` is the spread of the checked runs over the reference's
     where there is a change (`compare_outer.relative_spread`).
 

@@ -3,8 +3,8 @@
 Let z_ij = a + b_i + b_j + e_ij be the correlation of runs i and j on Fisher's scale. A checked run is held against all
 k reference runs, a reference run against the other k − 1, so that its value deviates from the mean by only
 (k − 2)/(k − 1) of b_i − b̄: the reference's spread is multiplied by (k − 1)/(k − 2). And each e_ij is in the values of
-both i and j, so that the mean of the reference varies by 2 σ²_e / (k(k − 1)), of which the spread between runs shows
-half: the other half is added. Without both, family-wise false alarms at 5 % are 6–11 % (5 metrics, k = 5 and 10,
+both i and j, so that the mean of the reference varies by 2 σ²_e / (k(k − 1)). The spread between runs shows half of
+that; the other half is added. Without both, family-wise false alarms at 5 % are 6–11 % (5 metrics, k = 5 and 10,
 r = 3).
 
 *Did it change?* is tested as in `compare`. Where there is a change, four things differ:

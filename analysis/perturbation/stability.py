@@ -27,7 +27,7 @@ class RunStatistics:
     # (runs, columns): On a scale on which runs of one program vary alike: Fisher's z, or totals divided by their
     # mean.
     values: FloatArray
-    correlations: int  # The first so many columns are Fisher's z, to be shown as ρ
+    correlations: int  # How many of the first columns are Fisher's z, shown as ρ
     # least_rho, least_ratio: Of smaller differences of ρ, and of totals as ratios to their mean, nothing is said.
     # What hardly varies, as in simulated runs, has significant trends in its last digits.
     least_rho: float = 0.0

@@ -87,7 +87,7 @@ def parse_metric_expression(text: str) -> MetricExpression:
     """Parse an expression over metrics.
 
     `text`: Metric names, numbers, ``+ - * /`` and parentheses; ``min(a, b)`` and ``max(a, b)``; ``a if b > c else d``,
-    with one comparison, of which the part that is not chosen may be undefined. A name that is not a plain identifier is
+    with one comparison; the branch that is not chosen may be undefined. A name that is not a plain identifier is
     put in quotes or backquotes: ``'perf::page-faults' / PAPI_TOT_INS``.
     """
     text = " ".join(text.split())  # a folded YAML text may have line ends

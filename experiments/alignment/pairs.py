@@ -58,7 +58,7 @@ class Pair:
 
 
 Way = Callable[[Pair, str, int], WarpPath]
-"""Aligns a pair through so many milestones of an anchor."""
+"""Aligns a pair through a number of milestones of an anchor."""
 
 
 def plain(pair: Pair, anchor: str, budget: int) -> WarpPath:

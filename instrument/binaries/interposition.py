@@ -170,7 +170,7 @@ def interposer_source(functions: Mapping[int, Interposed]) -> str:
     `functions`: Number of the metric among all software metrics → what it counts. Several metrics may count one
     function.
     Result: GNU C for x86-64 and aarch64. It has to be linked between the first and the last object of a module (see
-    ARCHITECTURE, "Contracts in C"), with `-z initfirst`, and preloaded behind the runtime.
+    collectors/runtime/README.md), with `-z initfirst`, and preloaded behind the runtime.
     """
     names = list(dict.fromkeys(item.function for item in functions.values()))
     slots = list(functions.items())

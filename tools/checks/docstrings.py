@@ -3,7 +3,7 @@
     python tools/checks/docstrings.py [FOLDER …]
 
 Prints one line a fault, `file:line: object: what`, and exits with 1 where there is any. Documentation tools show what
-follows the colon as a type; prose there makes a reference that nobody can read.
+follows the colon as a type; prose there makes the reference unreadable.
 """
 
 from __future__ import annotations

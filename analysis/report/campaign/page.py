@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 _LISTED = 1000
 _VALUES = 100_000
-"""The page has details of so many changes, of so many runs' coefficients in all: the JSON twin has all of them."""
+"""Most changes, and most coefficients of runs, that the page has details of; the JSON twin has all."""
 
 _TWIN = "verdicts-json"
 _TWIN_MOST = 20_000

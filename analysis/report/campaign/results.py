@@ -66,7 +66,7 @@ def change_key(result: ConfigurationResult, change: Change) -> ChangeKey:
 def listed_changes(
     found: Iterable[ConfigurationResult], most: int | None = None
 ) -> list[tuple[ConfigurationResult, Change]]:
-    """Return the changes that the page lists, at most so many, the one that weighs most first."""
+    """Return the `most` changes that weigh most, in that order."""
     pairs = [(result, change) for result in found for change in result.changes]
     return sorted(pairs, key=lambda pair: change_weight(pair[1]), reverse=True)[:most]
 

@@ -160,7 +160,7 @@ def _measured(table: Measured) -> str:
         )
     asked = int(yaml.safe_load((HERE / f"{table.facts['name']}.yaml").read_text())["campaign"]["points"])
     if (runs := table.frame.height + table.wrong) < asked:
-        lines.append(f"The spec asks for {asked} points, of which {runs} were measured.")
+        lines.append(f"The spec asks for {asked} points; {runs} were measured.")
     if table.wrong:
         lines.append(f"{table.wrong} runs were left out, as a count of theirs is below 0.")
     lines += [f"The sweep's note: {note}" for note in table.facts.get("notes", ())]

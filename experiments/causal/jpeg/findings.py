@@ -156,7 +156,7 @@ def _spread(runs: Runs) -> str:
     return (
         "Of a point's repetitions the least of each was taken. "
         f"How far they lie apart here (median over points, lossless): {told}. A smaller change of "
-        "a single pair says nothing."
+        "a single pair proves nothing."
     )
 
 

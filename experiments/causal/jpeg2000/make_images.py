@@ -55,7 +55,7 @@ def _gradient(rows: int, columns: int, chance: np.random.Generator) -> Values:
 
 
 def _noise(rows: int, columns: int, chance: np.random.Generator) -> Values:
-    """Return what no encoder can shorten: every value alike likely."""
+    """Return incompressible noise: every value equally likely."""
     return chance.integers(0, 256, (rows, columns)).astype(np.float64)
 
 

@@ -10,7 +10,7 @@ from experiments.causal.kernels.parameters import LINE, Jump, jump_of_lines
 from experiments.causal.kernels.programs import DATATYPES, PROGRAMS
 
 _MOST_LINES = 3
-"""Missed an element, as far as the figures go."""
+"""Misses an element, by the sizes of arrays and caches."""
 
 
 def jump_table(view: Evaluated, cache: str) -> list[str]:

@@ -305,7 +305,7 @@ def test_a_strategy_of_ones_own_is_a_small_class():
     [
         ("", {}, "give at least one"),
         ("aba", {}, "each once"),
-        ("ab", {"strategy": "best"}, "there is no strategy 'best'; there are first-fit"),
+        ("ab", {"strategy": "best"}, "unknown strategy 'best': use first-fit"),
     ],
 )
 def test_wrong_arguments_are_refused(metrics, options, said):

@@ -117,7 +117,7 @@ def test_its_frame_is_lazy_and_any_librarys(folder: Path) -> None:
     assert pandas["PAPI_TOT_INS"].sum() == whole["PAPI_TOT_INS"].sum()
     assert pandas["steps"].isna().sum() == whole["steps"].null_count()
     assert campaign.frame("pyarrow").num_rows == len(pandas)
-    with pytest.raises(DataError, match="there is no frame of 'pandsa'; give polars, pandas or pyarrow"):
+    with pytest.raises(DataError, match="unknown library 'pandsa': use polars, pandas or pyarrow"):
         campaign.frame("pandsa")  # type: ignore[call-overload]
 
 

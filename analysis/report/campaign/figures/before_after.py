@@ -226,7 +226,7 @@ def trace_name(trace: Trace, configuration: str, place: int) -> str:
 
 
 def mid_times(trace: Trace, points: int) -> list[float | None]:
-    """Return the middle of each interval in seconds, reduced to at most so many points."""
+    """Return the middle of each interval in seconds, reduced to at most `points` points."""
     middle = (trace.begin_ns + trace.end_ns) / 2e9
     return short(bucket_means(middle, points), 5)
 

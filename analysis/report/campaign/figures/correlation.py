@@ -96,7 +96,7 @@ def _scaled(values: Sequence[float], scale: str) -> list[float | None]:
 
 
 def _base(height: int, pairs: int, **settings: Any) -> dict[str, Any]:
-    """Return a layout with the legend below, room for so many entries."""
+    """Return a layout with the legend below and room for its entries."""
     below = {"orientation": "h", "x": 0, "y": 0, "yref": "container", "yanchor": "bottom", "traceorder": "normal"}
     room = 24 * ((pairs + 1) // 2)
     return layout(
