@@ -205,8 +205,8 @@ def partition(
     metrics : sequence of str
         Names of the software metrics, each once.
     measure : Measure
-        `measure(subset, repetitions)` makes that many fresh runs and returns their traces; with several passes, that many
-        of each, which `attributes["pass"]` names. Called again for the same subset it makes further runs.
+        `measure(subset, repetitions)` makes that many fresh runs and returns their traces; with several passes, that
+        many of each, which `attributes["pass"]` names. Called again for the same subset it makes further runs.
     baseline : Baselines
         Runs without software metrics; with several passes, a mapping from each pass to its own. A `Reference` in place
         of a baseline says how to align. Its tolerance is what counts as no perturbation.
