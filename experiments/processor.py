@@ -96,20 +96,7 @@ PARTS = (
 
 
 def unfit(examination: Examination, subjects: Sequence[str]) -> list[str]:
-    """Return why a host is not fit, a line each.
-
-    Parameters
-    ----------
-    examination : Examination
-        Of the doctor.
-    subjects : sequence of str
-        Findings that must be good. One that was not made says nothing.
-
-    Returns
-    -------
-    list of str
-        What was found, and what mends it.
-    """
+    """Return why a host is not fit, a line each."""
     findings = [one for one in (*examination.counting, *examination.noise) if one.subject in subjects]
     return [
         f"{one.subject}: {one.what}" + (f"\n    mend it: {one.mend}" if one.mend else "")
@@ -119,13 +106,7 @@ def unfit(examination: Examination, subjects: Sequence[str]) -> list[str]:
 
 
 class Record:
-    """What has been done, in a file of the folder.
-
-    Parameters
-    ----------
-    folder : Path
-        Where it is kept; made when there is something to note.
-    """
+    """What has been done, in a file of the folder."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / _STATE
@@ -164,23 +145,9 @@ def run_parts(
 ) -> int:
     """Run what is not done yet.
 
-    Parameters
-    ----------
-    parts : sequence of Part
-        In this order.
-    folder : Path
-        Where their campaigns, their output and the note of what is done are.
-    hours : float
-        A part that would end later, by its estimate, is left to the next call.
-    anyway : bool, default False
-        Run beside other programs, and without a processor's counters: for a trial.
-    look : callable
-        Examines the host.
-
-    Returns
-    -------
-    int
-        Exit code: 0 when all is done, 1 when a part failed or was left, 3 when the host is not fit.
+    `hours`: A part that would end later, by its estimate, is left to the next call.
+    `anyway`: Run beside other programs, and without a processor's counters: for a trial.
+    Result: Exit code: 0 when all is done, 1 when a part failed or was left, 3 when the host is not fit.
     """
     record, begun = Record(folder), time.monotonic()
     failed = []

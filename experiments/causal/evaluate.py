@@ -111,26 +111,14 @@ def campaign_of(part: Part, folder: Path) -> Path:
 
 
 def measured(part: Part, folder: Path, points: int | None) -> bool:
-    """Run a part's sweeps, or go on with them; return False where this host cannot do it.
-
-    Raises
-    ------
-    SystemExit
-        A sweep that failed.
-    """
+    """Run a part's sweeps, or go on with them; return False where this host cannot do it."""
     accept = (GOOD, HOST_CANNOT) if part.needs else (GOOD,)
     specs = specs_of(part, folder, points)
     return all(run_campaign(spec, part.within(folder) / spec.stem, accept=accept) == GOOD for spec in specs)
 
 
 def store(part: Part, folder: Path) -> None:
-    """Keep the tables of a part's sweeps in the repository.
-
-    Raises
-    ------
-    SystemExit
-        A table is too large to be kept.
-    """
+    """Keep the tables of a part's sweeps in the repository."""
     for name in part.specs:
         table = part.within(folder) / name / TABLE
         if table.stat().st_size > LARGEST:

@@ -56,17 +56,7 @@ class Panel:
 
 
 def draw_panels(path: Path, panels: Sequence[Panel], *, height: float = 3.3) -> None:
-    """Draw panels beside each other, with one legend for all.
-
-    Parameters
-    ----------
-    path : Path
-        An SVG file.
-    panels : sequence of Panel
-        At least one.
-    height : float, default 3.3
-        Height of the figure in inches; it is 9 wide.
-    """
+    """Draw panels beside each other, with one legend for all."""
     figure, axes = make_axes(len(panels), height=height)
     legend: dict[str, Any] = {}
     for place, panel in zip(axes, panels, strict=True):
@@ -95,14 +85,9 @@ def draw_panels(path: Path, panels: Sequence[Panel], *, height: float = 3.3) -> 
 def draw_graph(path: Path, model: CausalModel) -> None:
     """Draw the graph of a learnt model: that of its page, as a picture of its own.
 
-    Parameters
-    ----------
-    path : Path
-        An SVG file.
-    model : CausalModel
-        Causes are left of their effects. An edge is the wider the stronger it is, dashed if fewer than 90 % of the
-        subsamples have it, dotted if fewer than half have it, grey by definition; rings without a head are an open
-        direction. Discrete variables are round.
+    `model`: Causes are left of their effects. An edge is the wider the stronger it is, dashed if fewer than 90 % of the
+    subsamples have it, dotted if fewer than half have it, grey by definition; rings without a head are an open
+    direction. Discrete variables are round.
     """
     page = ElementTree.fromstring(str(graph_svg(model)))
     picture = page[0]

@@ -19,17 +19,8 @@ GOOD, HOST_CANNOT, NEGATIVE = 0, 3, 4
 def evaluation_parser(description: str | None, experiment: str) -> argparse.ArgumentParser:
     """Return a parser with the option that all evaluations have, `--campaigns FOLDER`.
 
-    Parameters
-    ----------
-    description : str or None
-        The evaluating module's docstring; its first line describes the command.
-    experiment : str
-        The experiment's name: its campaigns are in `campaigns/NAME` unless the option names another folder.
-
-    Returns
-    -------
-    argparse.ArgumentParser
-        For further options.
+    `description`: The evaluating module's docstring; its first line describes the command.
+    `experiment`: The experiment's name: its campaigns are in `campaigns/NAME` unless the option names another folder.
     """
     parser = argparse.ArgumentParser(description=(description or "").partition("\n")[0])
     default = Path("campaigns") / experiment
@@ -40,25 +31,8 @@ def evaluation_parser(description: str | None, experiment: str) -> argparse.Argu
 def run_campaign(spec: Path, campaign: Path, *, accept: Collection[int] = (GOOD, NEGATIVE)) -> int:
     """Run a campaign, or continue it.
 
-    Parameters
-    ----------
-    spec : Path
-        The file of the spec.
-    campaign : Path
-        The campaign's folder.
-    accept : collection of int
-        Exit codes after which the evaluation goes on. A negative verdict is one by default: the papers' experiments
-        look for perturbation.
-
-    Returns
-    -------
-    int
-        The exit code.
-
-    Raises
-    ------
-    SystemExit
-        The campaign ended with another exit code.
+    `accept`: Exit codes after which the evaluation goes on. A negative verdict is one by default: the papers'
+    experiments look for perturbation.
     """
     command = [sys.executable, "-m", "unperturbed.harness.cli", "run", str(spec), "--campaign", str(campaign)]
     code = subprocess.run(command, check=False).returncode
@@ -68,41 +42,13 @@ def run_campaign(spec: Path, campaign: Path, *, accept: Collection[int] = (GOOD,
 
 
 def fill_page(template: Path, **parts: str | float | Iterable[str]) -> str:
-    """Return a page: its template with the parts put in.
-
-    Parameters
-    ----------
-    template : Path
-        Markdown with a `{name}` for each part.
-    **parts : str, float or iterable of str
-        An iterable holds lines.
-
-    Returns
-    -------
-    str
-        The page.
-    """
+    """Return a page: its template with the parts put in."""
     filled = {name: part if isinstance(part, str | float | int) else "\n".join(part) for name, part in parts.items()}
     return template.read_text(encoding="utf-8").format(**filled)
 
 
 def put_section(page: Path, name: str, lines: Iterable[str]) -> None:
-    """Replace one section of a page that several commands write.
-
-    Parameters
-    ----------
-    page : Path
-        A page of evidence, with `<!-- name -->` where each section begins.
-    name : str
-        The section's.
-    lines : iterable of str
-        What it holds.
-
-    Raises
-    ------
-    ValueError
-        The page has no such section.
-    """
+    """Replace one section of a page that several commands write."""
     mark = f"<!-- {name} -->\n"
     before, found, rest = page.read_text(encoding="utf-8").partition(mark)
     if not found:

@@ -21,23 +21,10 @@ def panels(
 ) -> tuple[Figure, list[Any]]:
     """Return a figure and its axes, row by row.
 
-    Parameters
-    ----------
-    count : int
-        Axes that are used; the rest of the last row is left empty.
-    columns : int, optional
-        Axes in a row; all of them by default.
-    width, height : float
-        Inches: of the figure, and of each row.
-    **options : object
-        For `Figure.subplots`, such as `sharex`.
-
-    Returns
-    -------
-    figure : Figure
-        To be written by `save`.
-    axes : list of Axes
-        As many as `count`.
+    `count`: Axes that are used; the rest of the last row is left empty.
+    `**options`: For `Figure.subplots`, such as `sharex`.
+    Result `figure`: To be written by `save`.
+    Result `axes`: As many as `count`.
     """
     columns = columns or count
     rows = -(-count // columns)
@@ -51,12 +38,7 @@ def panels(
 def save(figure: Figure, path: Path) -> None:
     """Write a figure; the same figure gives the same bytes.
 
-    Parameters
-    ----------
-    figure : Figure
-        What is written.
-    path : Path
-        An SVG file. The name of its folder salts the identifiers within, so that pages may embed several figures.
+    `path`: An SVG file. The name of its folder salts the identifiers within, so that pages may embed several figures.
     """
     with mpl.rc_context({"svg.hashsalt": path.parent.name}):
         figure.savefig(path, metadata={"Date": None})

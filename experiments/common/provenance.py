@@ -34,18 +34,7 @@ class Provenance:
 
 
 def provenance_of(campaign: Path) -> Provenance:
-    """Read where and when a campaign ran.
-
-    Parameters
-    ----------
-    campaign : Path
-        The campaign's folder; some run has ended.
-
-    Returns
-    -------
-    Provenance
-        Of its runs that are done.
-    """
+    """Read where and when a campaign ran."""
     with Manifest(campaign / MANIFEST, read_only=True) as manifest:
         description = manifest.required_fact("description")
         done = manifest.runs("done")
@@ -65,10 +54,7 @@ def made_by() -> str:
     Call it before the measurement: the load of the last minute is then that of other work.
     `tools/checks/evidence.py` looks for this line.
 
-    Returns
-    -------
-    str
-        One sentence. The commit ends in `-dirty` if tracked code differs from it.
+    Result: One sentence. The commit ends in `-dirty` if tracked code differs from it.
     """
     description = describe(())
     return (
@@ -107,15 +93,7 @@ def _host_of(description: Mapping[str, Mapping[str, str]]) -> str:
 def recorded(campaigns: Iterable[Path]) -> str:
     """Return the sentences that a page of evidence says of its campaigns: host, date, load, version.
 
-    Parameters
-    ----------
-    campaigns : iterable of Path
-        Folders of campaigns. Those that do not exist are passed over.
-
-    Returns
-    -------
-    str
-        One sentence for each host and version; empty without a campaign.
+    Result: One sentence for each host and version; empty without a campaign.
     """
     found = [provenance_of(folder) for folder in campaigns if (folder / MANIFEST).exists()]
     sentences = []

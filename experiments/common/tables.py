@@ -15,17 +15,8 @@ def right(*heads: str) -> list[Column]:
 def markdown_table(columns: Sequence[Column | str], rows: Iterable[Sequence[object]]) -> list[str]:
     """Return a table as lines of Markdown.
 
-    Parameters
-    ----------
-    columns : sequence of Column or str
-        From left to right; text is the head of a left-aligned column.
-    rows : iterable of sequence of object
-        As many cells each as there are columns. A `|` and line ends in a cell are replaced, so that they break no row.
-
-    Returns
-    -------
-    list of str
-        The head, the line below it, and one line a row.
+    `rows`: As many cells each as there are columns. A `|` and line ends in a cell are replaced, so that they break no
+    row.
     """
     heads = [Column(column) if isinstance(column, str) else column for column in columns]
     lines = [

@@ -19,17 +19,9 @@ _KEYS = ("program", "step", "check", "first", "second")
 def changes_of(found: Sequence[Series]) -> pl.DataFrame:
     """Return a row for each change of each step.
 
-    Parameters
-    ----------
-    found : sequence of Series
-        The programs' steps.
-
-    Returns
-    -------
-    DataFrame
-        Columns `program`, `step` (the software metric that came in), `check`, `first`, `second`; `effect`, `low`,
-        `high` (change of ρ and its interval), `verdict`, `sham_effect` and `sham_verdict` (null without a sham), and
-        `chance`, the standard deviation of ρ over the baseline runs.
+    Result: Columns `program`, `step` (the software metric that came in), `check`, `first`, `second`; `effect`, `low`,
+    `high` (change of ρ and its interval), `verdict`, `sham_effect` and `sham_verdict` (null without a sham), and
+    `chance`, the standard deviation of ρ over the baseline runs.
     """
     rows = []
     for series in found:
@@ -59,15 +51,7 @@ def changes_of(found: Sequence[Series]) -> pl.DataFrame:
 def side_by_side(simulated: pl.DataFrame, processor: pl.DataFrame) -> list[str]:
     """Return what the simulator and the processor say of the same changes, a row a program and check.
 
-    Parameters
-    ----------
-    simulated, processor : DataFrame
-        Of `changes_of`. Changes of metrics that only one of them counted are left out.
-
-    Returns
-    -------
-    list of str
-        A table in Markdown.
+    `simulated`, `processor`: Of `changes_of`. Changes of metrics that only one of them counted are left out.
     """
     both = simulated.join(processor, on=_KEYS, suffix="_processor")
     rows = []

@@ -75,15 +75,7 @@ def all_subsets(metrics: Sequence[str]) -> Iterator[tuple[str, ...]]:
 def write_specs(folder: Path) -> tuple[Path, Path]:
     """Write the spec of every subset, and that of figure 3's runs.
 
-    Parameters
-    ----------
-    folder : Path
-        Where they are written, with the files that stand beside them.
-
-    Returns
-    -------
-    subsets, figure : Path
-        The specs. Figure 3 has the short input.
+    Result `subsets`, `figure`: The specs. Figure 3 has the short input.
     """
     by_name = {program.name: program for program in PROGRAMS}
     subsets = write_variant(folder / "subsets", by_name[PROGRAM])
@@ -104,20 +96,7 @@ def write_specs(folder: Path) -> tuple[Path, Path]:
 
 
 def judge_subsets(campaign: Path, spec_path: Path) -> dict[Subset, Verdict]:
-    """Compare the runs of every subset with the baseline.
-
-    Parameters
-    ----------
-    campaign : Path
-        The campaign of all subsets.
-    spec_path : Path
-        Its spec.
-
-    Returns
-    -------
-    dict of frozenset to Verdict
-        Both checks in one family, for each subset.
-    """
+    """Compare the runs of every subset with the baseline."""
     spec = load_spec(spec_path)
     runs, _ = runs_by_configuration(campaign)
     settings = spec.analysis

@@ -74,24 +74,7 @@ class Layouts:
 
 
 def in_layouts(program: Program, spec: Path, campaign: Path, *, draws: int = DRAWS) -> Layouts:
-    """Judge each step and its sham against the baseline, and again with layouts drawn with replacement.
-
-    Parameters
-    ----------
-    program : Program
-        The program.
-    spec : Path
-        Of its campaign, which has ended.
-    campaign : Path
-        The campaign's folder.
-    draws : int
-        How often layouts are drawn.
-
-    Returns
-    -------
-    Layouts
-        What was found.
-    """
+    """Judge each step and its sham against the baseline, and again with layouts drawn with replacement."""
     settings = yaml.safe_load(spec.read_text())
     metrics, align_on = settings["measure"]["hardware"], settings["analysis"]["align_on"]
     runs, unordered = runs_by_configuration(campaign)

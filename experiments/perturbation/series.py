@@ -170,27 +170,7 @@ class Series:
 
 
 def judge(program: Program, campaign: Path, spec_path: Path | None = None) -> Series:
-    """Read a campaign's runs and compare every step with the baseline.
-
-    Parameters
-    ----------
-    program : Program
-        The program.
-    campaign : Path
-        The campaign's folder.
-    spec_path : Path, optional
-        The campaign's spec, where it is another than the program's.
-
-    Returns
-    -------
-    Series
-        Its steps.
-
-    Raises
-    ------
-    ValueError
-        A step has no run.
-    """
+    """Read a campaign's runs and compare every step with the baseline."""
     spec = load_spec(spec_path or program.spec)
     runs, shams = runs_by_configuration(campaign)
     align_on = tuple(spec.analysis.align_on)
@@ -223,13 +203,7 @@ def judge(program: Program, campaign: Path, spec_path: Path | None = None) -> Se
 
 
 def require_processor(traces: Iterable[Trace]) -> None:
-    """Refuse runs whose cycles were not counted by a processor.
-
-    Raises
-    ------
-    SystemExit
-        A run's cycles were simulated.
-    """
+    """Refuse runs whose cycles were not counted by a processor."""
     if any(trace.metrics["PAPI_TOT_CYC"].kind != "hardware" for trace in traces):
         raise SystemExit("the counters were simulated: this host's processor counts nothing, see `unperturbed doctor`")
 
@@ -241,15 +215,7 @@ def _judged(baseline: Baseline, name: str, traces: Sequence[Trace], align_on: Se
 def runs_by_configuration(campaign: Path) -> tuple[Mapping[str, list[Trace]], Mapping[str, list[Trace]]]:
     """Return the runs of each configuration, and those of each one's sham, in the order of their start; no pilot.
 
-    Parameters
-    ----------
-    campaign : Path
-        The campaign's folder.
-
-    Returns
-    -------
-    runs, shams : mapping of str to list of Trace
-        By the name of the configuration; of a sham, by that of the configuration whose code it has.
+    Result `runs`, `shams`: By the name of the configuration; of a sham, by that of the configuration whose code it has.
     """
     runs: dict[str, list[Trace]] = defaultdict(list)
     shams: dict[str, list[Trace]] = defaultdict(list)

@@ -49,21 +49,8 @@ def write_variant(
 ) -> Path:
     """Write a variant of a program's spec.
 
-    Parameters
-    ----------
-    folder : Path
-        Where it is written, with the files that stand beside it.
-    program : Program
-        The program.
-    layouts : bool, default False
-        Three steps, the first, the middle and the last, with a layout of its own for each run.
-    counters : tuple of str, optional
-        Count these by the processor, at intervals of time. Without it, the simulator counts what the spec says.
-
-    Returns
-    -------
-    Path
-        The spec.
+    `layouts`: Three steps, the first, the middle and the last, with a layout of its own for each run.
+    `counters`: Count these by the processor, at intervals of time. Without it, the simulator counts what the spec says.
     """
     folder.mkdir(parents=True, exist_ok=True)
     spec: dict[str, Any] = yaml.safe_load(program.spec.read_text())

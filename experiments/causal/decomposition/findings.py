@@ -36,22 +36,7 @@ _SIZES_TO_LEARN = 3
 def findings(campaign: Path, figures: Path) -> str:
     """Learn from a sweep of LU decompositions, draw, and hold the paper's claims against it.
 
-    Parameters
-    ----------
-    campaign : Path
-        Its folder.
-    figures : Path
-        Folder that pictures are written into; their names begin with the campaign's.
-
-    Returns
-    -------
-    str
-        The section in Markdown.
-
-    Raises
-    ------
-    DataError
-        The campaign has no table.
+    `figures`: Folder that pictures are written into; their names begin with the campaign's.
     """
     found = evaluated(measured(campaign))
     name = str(found.table.facts["name"])

@@ -85,13 +85,6 @@ def parameter_model(table: Measured, datatypes: Sequence[str]) -> CausalModel:
     Joined to the runs, as in the paper, each data type has one jump in all of its rows, which the type then tells to
     the last digit, and the size does not. So eq. (17) is fitted to parts of each type's runs: a row a part, in which
     jump and threshold are as uncertain as they are.
-
-    Parameters
-    ----------
-    table : Measured
-        The table of parameters.
-    datatypes : sequence of str
-        Those whose misses jump.
     """
     random = np.random.default_rng(_SEED)
     found = []

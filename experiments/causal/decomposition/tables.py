@@ -47,13 +47,7 @@ class Measured:
 
 
 def measured(campaign: Path) -> Measured:
-    """Read the table of a sweep with the columns of `lu.yaml`.
-
-    Raises
-    ------
-    DataError
-        There is no table.
-    """
+    """Read the table of a sweep with the columns of `lu.yaml`."""
     frame, columns = read_sweep(campaign)
     events = [name for name in frame.columns if columns[name].kind in ("hardware", "simulated")]
     # A count modulo 2⁴⁷, which a virtual machine's counters were seen to give, says that the value is wrong, and not by

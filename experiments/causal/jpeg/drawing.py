@@ -29,13 +29,8 @@ _STYLES: Mapping[frozenset[Way], tuple[str, str, str]] = {
 def draw_merged(path: Path, graph: Merged) -> None:
     """Draw the merged graph.
 
-    Parameters
-    ----------
-    path : Path
-        An SVG file.
-    graph : Merged
-        Causes are left of their effects. A solid arrow is in both models, a dashed one in that of lossless
-        compression alone, as in the paper's figure, a dotted one in that of lossy compression alone.
+    `graph`: Causes are left of their effects. A solid arrow is in both models, a dashed one in that of lossless
+    compression alone, as in the paper's figure, a dotted one in that of lossy compression alone.
     """
     names = [name for tier in graph.tiers for name in tier]
     number = {name: at for at, name in enumerate(names)}

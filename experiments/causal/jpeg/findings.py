@@ -52,20 +52,7 @@ parameters that were held constant."""
 
 
 def findings(campaign: Path, figures: Path) -> str:
-    """Learn the models of both sweeps, draw them and hold them against the paper.
-
-    Parameters
-    ----------
-    campaign : Path
-        Folder of the sweeps `jpeg2000_lossless` and `jpeg2000_lossy`.
-    figures : Path
-        Folder for the figures, `jpeg_*.svg`, or `jpeg_simulated_*.svg`.
-
-    Returns
-    -------
-    str
-        The section of the page.
-    """
+    """Learn the models of both sweeps, draw them and hold them against the paper."""
     read = {way: read_runs(campaign / f"jpeg2000_{way}", way) for way in WAYS}
     lossless, lossy = (learn_models(read[way]) for way in WAYS)
     plain = learn_models(read["lossless"].only("layers", 1))

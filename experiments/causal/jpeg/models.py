@@ -48,22 +48,7 @@ class Merged:
 
 
 def learn_models(runs: Runs, *, test: str = "auto", subsamples: int = 10) -> Models:
-    """Learn what causes what in the runs of one sweep, and what derivatives depend on.
-
-    Parameters
-    ----------
-    runs : Runs
-        The runs.
-    test : str, default "auto"
-        As for `learn`.
-    subsamples : int, default 10
-        As for `learn`.
-
-    Returns
-    -------
-    Models
-        One model of the runs, and one a derivative.
-    """
+    """Learn what causes what in the runs of one sweep, and what derivatives depend on."""
     measured = [name for name in _MEASURED if name not in runs.parameters]
     knowledge = Knowledge(tiers=[runs.parameters, *([name] for name in measured)], inputs=runs.parameters)
     table = runs.frame.select(*runs.parameters, *measured)

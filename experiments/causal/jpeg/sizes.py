@@ -34,20 +34,7 @@ By size, geometric means over pictures and kernels:
 
 
 def findings(campaign: Path, figures: Path) -> str:  # noqa: ARG001 — a table says it
-    """Learn the model of the sweep and hold it against the paper.
-
-    Parameters
-    ----------
-    campaign : Path
-        Folder of the sweep `jpeg2000_sizes`.
-    figures : Path
-        Folder for figures; there is none.
-
-    Returns
-    -------
-    str
-        The section of the page.
-    """
+    """Learn the model of the sweep and hold it against the paper."""
     runs = read_runs(campaign, "lossless").only("layers", 1).only("block", 64)
     frame = runs.frame
     told = {name: [f"{value:,}" for value in sorted(frame[name].unique())] for name in ("width", "height")}

@@ -76,13 +76,7 @@ class Change:
 
 
 def read_runs(campaign: Path, way: Way) -> Runs:
-    """Read a sweep's runs.
-
-    Raises
-    ------
-    DataError
-        There is no table, or instructions were counted by something else than misses.
-    """
+    """Read a sweep's runs."""
     frame, columns = read_sweep(campaign)
     return per_pixel(frame, columns, way, start_s=float(read_sweep_facts(campaign)["starting"]["cpu_s"]))
 
@@ -90,27 +84,9 @@ def read_runs(campaign: Path, way: Way) -> Runs:
 def per_pixel(frame: pl.DataFrame, columns: Mapping[str, Column], way: Way, *, start_s: float) -> Runs:
     """Divide a sweep's totals by the pixels of its pictures.
 
-    Parameters
-    ----------
-    frame : polars.DataFrame
-        A row a run, with the parameters of the spec, `cpu_s`, `bytes` and the PAPI metrics. Where there is no
-        `PAPI_L2_DCM`, misses of the second level are `PAPI_L2_TCM`, the simulator's, which has one for all.
-    columns : mapping of str to Column
-        What each column is.
-    way : {"lossless", "lossy"}
-        Lossless or lossy.
-    start_s : float
-        CPU time that starting any process takes on the host, in seconds.
-
-    Returns
-    -------
-    Runs
-        Costs a pixel.
-
-    Raises
-    ------
-    DataError
-        Instructions were counted by something else than misses.
+    `frame`: A row a run, with the parameters of the spec, `cpu_s`, `bytes` and the PAPI metrics. Where there is no
+    `PAPI_L2_DCM`, misses of the second level are `PAPI_L2_TCM`, the simulator's, which has one for all.
+    `start_s`: CPU time that starting any process takes on the host, in seconds.
     """
     second = "PAPI_L2_DCM" if "PAPI_L2_DCM" in columns else "PAPI_L2_TCM"
     counts = ("PAPI_TOT_INS", "PAPI_TOT_CYC", "PAPI_L1_DCM", second)
@@ -154,31 +130,7 @@ def per_pixel(frame: pl.DataFrame, columns: Mapping[str, Column], way: Way, *, s
 
 
 def change(frame: pl.DataFrame, of: str, over: str, values: tuple[object, object], parameters: Sequence[str]) -> Change:
-    """Compare runs that differ in one parameter alone.
-
-    Parameters
-    ----------
-    frame : polars.DataFrame
-        A row a run.
-    of : str
-        A quantity above 0.
-    over : str
-        The parameter.
-    values : pair
-        Before and after the change.
-    parameters : sequence of str
-        All that was varied.
-
-    Returns
-    -------
-    Change
-        The mean change and its spread.
-
-    Raises
-    ------
-    DataError
-        No two runs differ in this parameter alone.
-    """
+    """Compare runs that differ in one parameter alone."""
     others = [one for one in parameters if one != over]
     before, after = (frame.filter(pl.col(over) == value).group_by(others).agg(pl.col(of).mean()) for value in values)
     pairs = before.join(after, on=others, suffix="_after")

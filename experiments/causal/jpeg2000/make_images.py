@@ -93,17 +93,8 @@ KINDS: Mapping[str, Callable[[int, int, np.random.Generator], Values]] = Mapping
 def picture(kind: str, width: int, height: int) -> NDArray[np.uint8]:
     """Return a picture.
 
-    Parameters
-    ----------
-    kind : str
-        One of `KINDS`.
-    width, height : int
-        In pixels, at least 1.
-
-    Returns
-    -------
-    array of uint8, shape (height, width)
-        Grey levels from 0 to 255.
+    `width`, `height`: In pixels, at least 1.
+    Result: array of uint8, shape (height, width). Grey levels from 0 to 255.
     """
     chance = np.random.default_rng([_SEED, list(KINDS).index(kind), width, height])
     return np.clip(np.rint(KINDS[kind](height, width, chance)), 0, 255).astype(np.uint8)

@@ -13,17 +13,7 @@ _CACHES = {"simulated": "the simulated cache", "processor": "the processor's own
 
 
 def held(views: Mapping[str, Evaluated], curves: Evaluated, costing: Evaluated) -> Iterable[Claim]:
-    """Hold the section's claims against what was found.
-
-    Parameters
-    ----------
-    views : mapping of str to Evaluated
-        By the name of the cache, "simulated" or "processor".
-    curves : Evaluated
-        Of these the one whose curves stand for figure 11.
-    costing : Evaluated
-        Of these the one whose costs are evaluated.
-    """
+    """Hold the section's claims against what was found."""
     for name, view in views.items():
         yield _same_pattern(view, _CACHES[name])
     for name, view in views.items():

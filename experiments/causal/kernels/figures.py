@@ -53,15 +53,7 @@ _WIDTH, _HEIGHT = 0.62, 0.24
 
 
 def draw_misses(path: Path, frame: pl.DataFrame) -> None:
-    """Draw misses an operation over n, as figure 11 does, of all programs but LU decomposition.
-
-    Parameters
-    ----------
-    path : Path
-        Of the file.
-    frame : polars.DataFrame
-        As `Measured.frame`.
-    """
+    """Draw misses an operation over n, as figure 11 does, of all programs but LU decomposition."""
     panels = [
         Panel(
             "n",
@@ -76,15 +68,7 @@ def draw_misses(path: Path, frame: pl.DataFrame) -> None:
 
 
 def draw_lines(path: Path, frame: pl.DataFrame) -> None:
-    """Draw lines missed an element over memory in use: one curve for all points if program and data type do not matter.
-
-    Parameters
-    ----------
-    path : Path
-        Of the file.
-    frame : polars.DataFrame
-        As `Measured.frame`.
-    """
+    """Draw lines missed an element over memory in use: one curve for all points if program and data type do not matter."""
     lines = pl.col("L2M_op") * LINE / pl.col("elementsize")
     panels = [
         Panel(
@@ -100,19 +84,7 @@ def draw_lines(path: Path, frame: pl.DataFrame) -> None:
 
 
 def draw_costs(path: Path, frame: pl.DataFrame, ways: Mapping[str, Sequence[float]], unit: str) -> None:
-    """Draw what equation (18) gives over what was measured, a panel for each origin of its parameters.
-
-    Parameters
-    ----------
-    path : Path
-        Of the file.
-    frame : polars.DataFrame
-        As `Measured.frame`.
-    ways : mapping of str to sequence of float
-        By whose parameters, and the cost of each row.
-    unit : str
-        Of the cost.
-    """
+    """Draw what equation (18) gives over what was measured, a panel for each origin of its parameters."""
     measured = frame["C_op"].to_numpy()
     ends = (float(measured.min()) * 0.8, float(measured.max()) * 1.25)
     panels = []
@@ -131,12 +103,7 @@ def draw_costs(path: Path, frame: pl.DataFrame, ways: Mapping[str, Sequence[floa
 def draw_model(path: Path, found: Mapping[str, tuple[str, bool]]) -> None:
     """Draw the model of figure 12, and what was found of its application's and system's characteristics.
 
-    Parameters
-    ----------
-    path : Path
-        Of the file.
-    found : mapping of str to tuple[str, bool]
-        Of characteristics, what the programs differ by, in words, and whether they agree.
+    `found`: Of characteristics, what the programs differ by, in words, and whether they agree.
     """
     figure = Figure(figsize=(9, 4.2), layout="constrained")
     axes: Any = figure.subplots()

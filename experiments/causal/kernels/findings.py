@@ -19,25 +19,7 @@ from unperturbed.errors import DataError
 
 
 def findings(campaign: Path, figures: Path) -> str:
-    """Evaluate the campaigns of section 8.4.
-
-    Parameters
-    ----------
-    campaign : Path
-        Folder of the campaigns, see above.
-    figures : Path
-        Folder that pictures are written into.
-
-    Returns
-    -------
-    str
-        The section in Markdown.
-
-    Raises
-    ------
-    DataError
-        A table is missing, or the programs' misses were not counted in one way.
-    """
+    """Evaluate the campaigns of section 8.4."""
     caches = {"simulated": measured(campaign, "simulated"), "processor": measured(campaign, "hardware")}
     views = {name: evaluated(one) for name, one in caches.items() if one is not None}
     if not views:

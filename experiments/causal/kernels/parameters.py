@@ -49,15 +49,7 @@ class Jump:
 def jumps(frame: pl.DataFrame) -> list[Jump]:
     """Fit equation (17) to each program and data type.
 
-    Parameters
-    ----------
-    frame : polars.DataFrame
-        With `program`, `datatype`, `elementsize`, `memory_use` and `L2M_op`, a row a run.
-
-    Returns
-    -------
-    list of Jump
-        In order of element sizes within a program.
+    `frame`: With `program`, `datatype`, `elementsize`, `memory_use` and `L2M_op`, a row a run.
     """
     return [
         _jump(
@@ -72,13 +64,6 @@ def jump_of_lines(frame: pl.DataFrame, program: str) -> Jump:
 
     Where the jump is linear in elementsize and one memory fills in all data types, this is the same step, told by more
     runs.
-
-    Parameters
-    ----------
-    frame : polars.DataFrame
-        As of `jumps`.
-    program : str
-        Its name.
     """
     runs = frame.filter(pl.col("program") == program)
     return _jump(program, "all", LINE, runs["memory_use"].to_numpy(), _lines(runs))
@@ -99,17 +84,9 @@ def _lines(frame: pl.DataFrame) -> Floats:
 def rise(frame: pl.DataFrame) -> float:
     """Return how wide the rise of one program's misses is.
 
-    Parameters
-    ----------
-    frame : polars.DataFrame
-        With `elementsize`, `memory_use` and `L2M_op`, a row a run.
-
-    Returns
-    -------
-    float
-        The factor between the memory in use where three quarters of the most lines that are missed an element are
-        reached, and where one quarter is, of the rising curve of least squares through the medians of five neighbouring
-        runs, of all data types. A jump has 1; NaN where next to nothing is missed.
+    Result: The factor between the memory in use where three quarters of the most lines that are missed an element are
+    reached, and where one quarter is, of the rising curve of least squares through the medians of five neighbouring
+    runs, of all data types. A jump has 1; NaN where next to nothing is missed.
 
     Notes
     -----
@@ -162,10 +139,7 @@ class Cost:
 def costs(frame: pl.DataFrame) -> list[Cost]:
     """Fit equation (18) to each program and data type by least squares.
 
-    Parameters
-    ----------
-    frame : polars.DataFrame
-        With `program`, `datatype`, `elementsize`, `instr_op`, `L2M_op` and `C_op`, a row a run.
+    `frame`: With `program`, `datatype`, `elementsize`, `instr_op`, `L2M_op` and `C_op`, a row a run.
     """
     return [_cost(program, datatype, cell) for (program, datatype), cell in _cells(frame)]
 
@@ -189,17 +163,8 @@ def _cost(program: str, datatype: str, cell: pl.DataFrame) -> Cost:
 def predicted(frame: pl.DataFrame, of: Sequence[Cost]) -> Floats:
     """Return what equation (18) gives for runs, by the parameters that one program has for each data type.
 
-    Parameters
-    ----------
-    frame : polars.DataFrame
-        With `datatype`, `instr_op` and `L2M_op`, a row a run.
-    of : sequence of Cost
-        The program's parameters. A miss costs nothing where they have no cost of it.
-
-    Returns
-    -------
-    array of float64, shape (rows,)
-        The cost of an operation.
+    `of`: The program's parameters. A miss costs nothing where they have no cost of it.
+    Result: array of float64, shape (rows,). The cost of an operation.
     """
     by_type = {one.datatype: one for one in of}
     found = [by_type[datatype] for datatype in frame["datatype"]]

@@ -58,17 +58,7 @@ class Measured:
 def measured(folder: Path, misses: Counted) -> Measured | None:
     """Read the programs' runs.
 
-    Parameters
-    ----------
-    folder : Path
-        Holds the folder of each campaign, by its spec's name.
-    misses : Counted
-        Whether by the simulated cache or by the processor's counters.
-
-    Returns
-    -------
-    Measured or None
-        None where a program's misses were not counted so.
+    Result: None where a program's misses were not counted so.
     """
     names = dict.fromkeys(name for program in PROGRAMS for name in program.campaigns)
     read = {name: read_sweep(folder / name) for name in names if (folder / name / TABLE).exists()}

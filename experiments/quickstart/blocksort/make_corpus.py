@@ -15,13 +15,7 @@ from pathlib import Path
 
 
 def corpus(library: Path, size: int) -> bytes:
-    """Return the first `size` bytes of the library's modules, laid end to end in the order of their names.
-
-    Raises
-    ------
-    LookupError
-        The library has no sources, or too few.
-    """
+    """Return the first `size` bytes of the library's modules, laid end to end in the order of their names."""
     sources = sorted(library.glob("*.py"), key=lambda path: path.name)
     parts: list[bytes] = []
     missing = size
