@@ -22,9 +22,8 @@ import numpy as np
 from experiments.common.evaluation import EVIDENCE, evaluation_parser, fill_page, run_campaign
 from experiments.common.provenance import made_by, recorded
 from experiments.common.tables import markdown_table, right
-from experiments.perturbation.changes import agreement, write_changes
 from experiments.perturbation.figures import draw_all
-from experiments.perturbation.findings import findings
+from experiments.perturbation.findings import agreement, findings, write_changes
 from experiments.perturbation.series import PROGRAMS, Series, Step, judge, require_processor
 from experiments.perturbation.variants import COUNTERS, write_variant
 from unperturbed.analysis.perturbation import Verdict

@@ -7,10 +7,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from experiments.causal.decomposition.equations import PRECISIONS, Costs, Effect, Floats, Left, Step, differ
+from experiments.causal.decomposition.equations import (
+    BYTES,
+    PRECISIONS,
+    Costs,
+    Effect,
+    Floats,
+    Left,
+    Measured,
+    Step,
+    differ,
+)
 from experiments.causal.decomposition.models import JUMP, PARAMETERS, THRESHOLD, Precision, is_related
-from experiments.causal.decomposition.tables import BYTES, Measured
-from experiments.common.claims import Claim
+from experiments.common.tables import Claim
 from unperturbed.analysis.causal import CausalModel, CurveParameters, PaperTest
 from unperturbed.analysis.causal.describe import p_text
 

@@ -10,7 +10,15 @@ import polars as pl
 import yaml
 
 from experiments.causal.decomposition.claims import Evaluated, held, jumps
-from experiments.causal.decomposition.equations import BAND, costs_of, left_out_sizes, steps_of
+from experiments.causal.decomposition.equations import (
+    BAND,
+    BYTES,
+    Measured,
+    costs_of,
+    left_out_sizes,
+    measured,
+    steps_of,
+)
 from experiments.causal.decomposition.models import (
     JUMP,
     PARTS,
@@ -22,9 +30,8 @@ from experiments.causal.decomposition.models import (
     precision,
     second_order,
 )
-from experiments.causal.decomposition.tables import BYTES, Measured, measured
 from experiments.causal.figures import Panel, Points, draw_graph, draw_panels
-from experiments.common.claims import agreement, claims_table
+from experiments.common.tables import agreement, claims_table
 from unperturbed.analysis.causal import CausalModel
 
 HERE = Path(__file__).parents[1]

@@ -9,13 +9,14 @@ import numpy as np
 import polars as pl
 
 from experiments.causal.decomposition.equations import (
+    BYTES,
     Effect,
+    Measured,
     effect_of_optimisation,
     effect_of_precision,
     of_precision,
     step_of,
 )
-from experiments.causal.decomposition.tables import BYTES, Measured
 from unperturbed.analysis.causal import CausalModel, CurveParameters, Knowledge, curve_parameters, learn, prepare
 
 PARAMETERS = ("n", "datatype", "optimisation")

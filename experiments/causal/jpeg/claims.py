@@ -9,7 +9,7 @@ import polars as pl
 
 from experiments.causal.jpeg.models import Models
 from experiments.causal.jpeg.tables import Change, change
-from experiments.common.claims import Claim
+from experiments.common.tables import Claim
 
 _PER_PIXEL = ("bits_ppel", "instr_ppel", "L2M_ppel", "CPI", "T_ppel")
 _SLIGHT = 0.05

@@ -13,11 +13,10 @@ import polars as pl
 
 from experiments.causal.figures import Panel, Points, draw_graph, draw_panels
 from experiments.causal.jpeg.claims import claims_of_lossless, claims_of_lossy
-from experiments.causal.jpeg.drawing import draw_merged
-from experiments.causal.jpeg.models import Models, learn_models, merged
+from experiments.causal.jpeg.models import Models, draw_merged, learn_models, merged
 from experiments.causal.jpeg.tables import WAYS, Runs, change, read_runs
-from experiments.common.claims import claims_table
 from experiments.common.figures import COLOURS
+from experiments.common.tables import claims_table
 
 _SHOWN = ("bits_ppel", "instr_ppel", "L1M_ppel", "L2M_ppel", "CPI", "T_ppel")
 _MEASURED = """\

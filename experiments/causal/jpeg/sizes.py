@@ -10,8 +10,7 @@ import polars as pl
 from experiments.causal.jpeg.claims import claim_of_sizes
 from experiments.causal.jpeg.models import learn_models
 from experiments.causal.jpeg.tables import Runs, change, read_runs
-from experiments.common.claims import claims_table
-from experiments.common.tables import markdown_table
+from experiments.common.tables import claims_table, markdown_table
 
 _SHOWN = ("bits_ppel", "instr_ppel", "L1M_ppel", "L2M_ppel", "CPI", "T_ppel")
 _SECTION = """## JPEG 2000, caches simulated: sizes of the paper's range (section 8.5)

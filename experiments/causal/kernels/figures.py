@@ -68,7 +68,7 @@ def draw_misses(path: Path, frame: pl.DataFrame) -> None:
 
 
 def draw_lines(path: Path, frame: pl.DataFrame) -> None:
-    """Draw lines missed an element over memory in use: one curve for all points if program and data type do not matter."""
+    """Draw lines missed an element over memory in use: one curve if program and data type do not matter."""
     lines = pl.col("L2M_op") * LINE / pl.col("elementsize")
     panels = [
         Panel(

@@ -6,16 +6,207 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from experiments.causal.kernels.claims import characteristics, held
-from experiments.causal.kernels.evaluation import SAME, Evaluated, evaluated
+import numpy as np
+import polars as pl
+
+from experiments.causal.kernels.evaluation import SAME, WIDEST, Evaluated, apart, evaluated, factor, median
 from experiments.causal.kernels.figures import draw_costs, draw_lines, draw_misses, draw_model
-from experiments.causal.kernels.programs import PROGRAMS, measured
-from experiments.causal.kernels.tables import branches, cost_table, error_table, far_off, jump_table
-from experiments.common.claims import claims_table
+from experiments.causal.kernels.parameters import LINE, Jump, jump_of_lines
+from experiments.causal.kernels.programs import DATATYPES, PROGRAMS, measured
+from experiments.common.tables import Claim, claims_table
 from unperturbed.errors import DataError
+
+_CACHES = {"simulated": "the simulated cache", "processor": "the processor's own"}
+
+
+def held(views: Mapping[str, Evaluated], curves: Evaluated, costing: Evaluated) -> Iterable[Claim]:
+    """Hold the section's claims against what was found."""
+    for name, view in views.items():
+        yield _same_pattern(view, _CACHES[name])
+    for name, view in views.items():
+        yield _thresholds(view, _CACHES[name])
+    yield _by_elementsize(curves)
+    for what, factors in (("CPI", costing.cpi_factors()), ("C_L2M", costing.penalty_factors())):
+        told = f"largest factor between two programs, by data type: {_listed(factors, '.1f')}"
+        yield Claim(
+            f"{what} depends on the application too",
+            told if factors else "no data type tells it in two programs",
+            median(factors.values()) > SAME if factors else None,
+        )
+    yield _carried(costing)
+
+
+def _same_pattern(view: Evaluated, cache: str) -> Claim:
+    rises = view.rises()
+    jumping = [name for name, width in rises.items() if width <= WIDEST]
+    return Claim(
+        "matrix multiplication and merge sort show the same pattern of misses as LU decomposition, a jump "
+        f"(figure 11, footnote 3; {cache})",
+        "from a quarter of the most misses to three quarters within this factor of memory in use: "
+        f"{_listed(rises, '.1f')}; a jump: up to {WIDEST}",
+        len(jumping) == len(PROGRAMS) or (None if len(jumping) > 1 else False),
+    )
+
+
+def _thresholds(view: Evaluated, cache: str) -> Claim:
+    ranges = view.thresholds()
+    said = f"the threshold cannot be determined by the memory requirements and memory size only ({cache})"
+    differing = apart(ranges.values())
+    if math.isnan(differing):
+        return Claim(said, "fewer than two programs jump", None)
+    told = f"KiB in use at the threshold: {_between(ranges)}; a factor of {differing:.1f} at least"
+    return Claim(said, told, differing > SAME)
+
+
+def _by_elementsize(view: Evaluated) -> Claim:
+    lines = {program.name: [one.lines for one in view.jumping(program.name)] for program in PROGRAMS}
+    told = {name: values for name, values in lines.items() if values}
+    return Claim(
+        "the jump is linear in elementsize (section 8.3), so that lines missed an element are the application's own",
+        "least and most of the data types: "
+        + ", ".join(f"{name} {min(values):.2f} to {max(values):.2f}" for name, values in told.items()),
+        all(factor(values) <= SAME for values in told.values()),
+    )
+
+
+def _carried(view: Evaluated) -> Claim:
+    errors = {program.name: view.error(view.by_lu, program.name) for program in PROGRAMS[1:]}
+    claim = view.screening.claims[0]
+    probable = "p < 0.001" if claim.p_value < 0.001 else f"p = {claim.p_value:.2g}"
+    return Claim(
+        "independent characteristics of the system are not found: those of one application do not predict "
+        "another's time",
+        f"by LU decomposition's CPI and C_L2M, half of the runs are off by more than {_listed(errors, '.0%')}; "
+        "beside data type, instr_op and L2M_op "
+        f"the program tells {claim.bits:.2f} bits a run of C_op ({probable}); learnt from all programs, C_op has "
+        f"the causes {', '.join(view.causes)}",
+        # Two tests of one thing; where they differ, it is so in part.
+        claim.refuted if claim.refuted == (max(errors.values()) > SAME - 1) else None,
+    )
+
+
+def characteristics(views: Mapping[str, Evaluated], costing: Evaluated) -> dict[str, tuple[str, bool]]:
+    """Return what figure 12's characteristics differ by between programs, in words, and whether they agree.
+
+    Lines missed and memory use are the application's own; they agree where all data types do.
+    """
+    curves = next(iter(views.values()))
+    lines = [factor(one.lines for one in found) for program in PROGRAMS if (found := curves.jumping(program.name))]
+    spreads = {
+        "memory size": [
+            differing for view in views.values() if not math.isnan(differing := apart(view.thresholds().values()))
+        ],
+        "CPI": list(costing.cpi_factors().values()),
+        "C_L2M": list(costing.penalty_factors().values()),
+    }
+    told = {
+        name: (f"programs: factor {max(values):.1f}", max(values) <= SAME) for name, values in spreads.items() if values
+    }
+    if lines:
+        told["lines missed"] = (f"data types: factor {max(lines):.1f}", max(lines) <= SAME)
+    return told
+
+
+def _between(ranges: Mapping[str, tuple[float, float]]) -> str:
+    return ", ".join(f"{name} {low:.0f} to {high:.0f}" for name, (low, high) in ranges.items())
+
+
+def _listed(values: Mapping[str, float], form: str) -> str:
+    return ", ".join(f"{name} {value:{form}}" for name, value in values.items())
+
+
+_MOST_LINES = 3
+"""Misses an element, by the sizes of arrays and caches."""
+
+
+def jump_table(view: Evaluated, cache: str) -> list[str]:
+    """Return equation (17) in each program and data type, as lines of Markdown."""
+    lines = [
+        f"Equation (17) with {cache}: KiB in use at the threshold (between the neighbouring runs), lines missed "
+        "an element beyond it, and the "
+        "share of the absolute deviation that the step leaves. –: no jump, as the data fit the cache or were not "
+        "measured.",
+        "",
+        f"| data type | {' | '.join(program.name for program in PROGRAMS)} |",
+        f"|---|{'---|' * len(PROGRAMS)}",
+    ]
+    by_cell = {(one.program, one.datatype): one for one in view.jumps}
+    lines += [
+        f"| {datatype} | {' | '.join(_step_cell(by_cell.get((program.name, datatype))) for program in PROGRAMS)} |"
+        for datatype in DATATYPES
+    ]
+    pooled = (_step_cell(jump_of_lines(view.measured.frame, program.name)) for program in PROGRAMS)
+    lines.append(f"| all, by lines | {' | '.join(pooled)} |")
+    return lines
+
+
+def _step_cell(one: Jump | None) -> str:
+    if one is None or np.isnan(one.jump):
+        return "–"
+    return f"{one.threshold:.0f} ({one.low:.0f} to {one.high:.0f}), {one.lines:.2f}, {one.unexplained:.0%}"
+
+
+def far_off(view: Evaluated) -> str:
+    """Return a sentence on the runs outside the figure of the lines missed; empty if there are none."""
+    lines = pl.col("L2M_op") * LINE / pl.col("elementsize")
+    found = view.measured.frame.select("program", "datatype", "n", lines.alias("lines")).filter(
+        pl.col("lines") > _MOST_LINES
+    )
+    told = [f"{program}, {datatype}, n = {n:.0f}: {missed:.0f}" for program, datatype, n, missed in found.iter_rows()]
+    if not told:
+        return ""
+    return (
+        f"Outside the figure, lines missed an element: {'; '.join(told)}. Rows a power of two apart share few sets "
+        "of the cache."
+    )
+
+
+def cost_table(view: Evaluated) -> list[str]:
+    """Return equation (18) in each program and data type."""
+    lines = [f"| data type | {' | '.join(program.name for program in PROGRAMS)} |", f"|---|{'---|' * len(PROGRAMS)}"]
+    by_cell = {(one.program, one.datatype): one for one in view.costs}
+    for datatype in DATATYPES:
+        cells = []
+        for program in PROGRAMS:
+            one = by_cell.get((program.name, datatype))
+            miss = "" if one is None or np.isnan(one.per_miss) else f"; {one.per_miss:.1f} ± {one.per_miss_margin:.1f}"
+            cells.append("–" if one is None else f"{one.per_instruction:.2f}{miss}")
+        lines.append(f"| {datatype} | {' | '.join(cells)} |")
+    return lines
+
+
+def error_table(view: Evaluated) -> list[str]:
+    """Return the errors of costs by equation (18), with LU's parameters and with a program's own, as a table."""
+    lines = [
+        "| program | by LU decomposition: median of predicted / measured | median error | by its own parameters: "
+        "median error |",
+        "|---|---:|---:|---:|",
+    ]
+    measured = view.measured.frame["C_op"].to_numpy()
+    for program in PROGRAMS:
+        here = view.programs == program.name
+        ratio = float(np.median(view.by_lu[here] / measured[here]))
+        errors = (view.error(way, program.name) for way in (view.by_lu, view.by_own))
+        lines.append(f"| {program.name} | {ratio:.2f} | {' | '.join(f'{error:.0%}' for error in errors)} |")
+    return lines
+
+
+def branches(view: Evaluated) -> list[str]:
+    """Return how many branches the programs mispredict; nothing where that was not counted."""
+    told = view.measured.frame.group_by("program", maintain_order=True).agg(pl.col("missed_branches_op").median())
+    said = [f"{value:.3f} ({program})" for program, value in told.iter_rows() if value is not None]
+    if not said:
+        return []
+    return [
+        f"What equation (18) leaves out: mispredicted branches an operation, median, are {', '.join(said)}. LU "
+        "decomposition cannot tell what one "
+        "costs.",
+        "",
+    ]
 
 
 def findings(campaign: Path, figures: Path) -> str:

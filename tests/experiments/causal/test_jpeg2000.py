@@ -18,7 +18,7 @@ import pytest
 
 from experiments.causal import evaluate
 from experiments.causal.jpeg import claims as jpeg_claims
-from experiments.causal.jpeg import drawing, findings, models, sizes, tables
+from experiments.causal.jpeg import findings, models, sizes, tables
 from unperturbed.collectors.data import Column
 from unperturbed.errors import DataError
 from unperturbed.harness.spec.load import load_spec
@@ -291,5 +291,5 @@ def test_what_made_the_tables_is_found_and_told(tmp_path: Path) -> None:
     ways = {edge[:2]: edge[2] for edge in graph.edges}
     assert ways["bits_ppel", "instr_ppel"] == {"lossless", "lossy"}
     assert ways["image", "bits_ppel"] == {"lossless"}
-    drawing.draw_merged(tmp_path / "graph.svg", graph)
+    models.draw_merged(tmp_path / "graph.svg", graph)
     assert "dT_dkernel" in (tmp_path / "graph.svg").read_text()

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from experiments.causal.kernels import claims, evaluation, findings, parameters, programs
+from experiments.causal.kernels import evaluation, findings, parameters, programs
 from unperturbed.collectors.data import Column, ColumnKind, write_sweep
 from unperturbed.errors import DataError
 
@@ -178,7 +178,7 @@ def test_rows_with_impossible_counts_are_left_out(tmp_path: Path) -> None:
 def test_the_system_carries_where_programs_share_it(tmp_path: Path, cpi: float, agrees: bool) -> None:
     folder = _campaigns(tmp_path, Planted(cpi={"lu": 0.5, "matmul": 0.5, "mergesort": cpi}), rows=120)
     view = evaluation.evaluated(programs.measured(folder, "hardware"))
-    held = {one.paper.split(" ")[0]: one.agrees for one in claims.held({"processor": view}, view, view)}
+    held = {one.paper.split(" ")[0]: one.agrees for one in findings.held({"processor": view}, view, view)}
     assert held["CPI"] is agrees
     assert held["independent"] is agrees
     assert held["matrix"] is None  # merge sort's recursive way rises slowly

@@ -19,8 +19,8 @@ import pytest
 
 from experiments.causal import evaluate, figures
 from experiments.causal.decomposition import claims as lu_claims
-from experiments.causal.decomposition import equations, findings, models, tables
-from experiments.common import claims, evaluation
+from experiments.causal.decomposition import equations, findings, models
+from experiments.common import evaluation, tables
 from unperturbed.analysis.causal import Knowledge, learn
 from unperturbed.collectors.data import Column, ColumnKind, write_sweep
 from unperturbed.harness.spec.load import load_spec
@@ -93,7 +93,7 @@ def test_the_section_is_written_from_a_sweep_alone(tmp_path: Path, counts: bool)
     pictures = tmp_path / "causal"
     pictures.mkdir()
     section = findings.findings(_campaign(tmp_path, Planted(counts=counts), rows=120), pictures)
-    assert "The spec asks for 400 points, of which 120 were measured." in section
+    assert "The spec asks for 400 points; 120 were measured." in section
     assert ("counted by the processor" in section, "cache simulated" in section) == (counts, not counts)
     drawn = re.findall(r"\(causal/(lu_\w+\.svg)\)", section)
     assert len(drawn) >= 5
@@ -101,7 +101,7 @@ def test_the_section_is_written_from_a_sweep_alone(tmp_path: Path, counts: bool)
 
 
 def test_cycles_are_costs_where_they_are_counted_and_time_elsewhere(tmp_path: Path) -> None:
-    measured = tables.measured
+    measured = equations.measured
     real = measured(_campaign(tmp_path, Planted(), rows=60))
     assert (real.cost, real.unit, real.wrong) == ("C_op", "cycles", 0)
     simulated = measured(_campaign(tmp_path, Planted(counts=False), rows=60))
@@ -113,13 +113,13 @@ def test_cycles_are_costs_where_they_are_counted_and_time_elsewhere(tmp_path: Pa
 
 
 def test_runs_with_counts_below_zero_are_left_out(tmp_path: Path) -> None:
-    table = tables.measured(_campaign(tmp_path, Planted(), rows=60, PAPI_L1_DCM=(7, -140737454715284)))
+    table = equations.measured(_campaign(tmp_path, Planted(), rows=60, PAPI_L1_DCM=(7, -140737454715284)))
     assert table.wrong == 1
     assert table.frame.height == 59
 
 
 def test_thresholds_and_jumps_are_found_whatever_single_sizes_do(tmp_path: Path) -> None:
-    table = tables.measured(_campaign(tmp_path, Planted(), PAPI_L2_TCM=(4, 5_000_000)))
+    table = equations.measured(_campaign(tmp_path, Planted(), PAPI_L2_TCM=(4, 5_000_000)))
     steps = equations.steps_of(table)
     assert [step.datatype for step in steps] == sorted(SIZES, key=lambda name: (SIZES[name], list(SIZES).index(name)))
     for step in steps:
@@ -138,7 +138,7 @@ def test_misses_that_do_not_jump_are_no_jump() -> None:
 
 def test_cycles_of_instructions_and_misses_are_found(tmp_path: Path) -> None:
     penalties = dict(zip(SIZES, (50.0, 80.0, 100.0, 150.0, 200.0, 250.0), strict=True))
-    table = tables.measured(_campaign(tmp_path, Planted(miss=penalties)))
+    table = equations.measured(_campaign(tmp_path, Planted(miss=penalties)))
     for one in equations.costs_of(table):
         assert one.cpi == pytest.approx(0.5, abs=2 * one.cpi_error)
         assert one.penalty == pytest.approx(penalties[one.datatype], abs=2 * one.penalty_error)
@@ -149,7 +149,7 @@ def test_cycles_of_instructions_and_misses_are_found(tmp_path: Path) -> None:
 
 def test_the_saving_of_the_optimisation_is_found_in_each_type(tmp_path: Path) -> None:
     cpi = dict(zip(SIZES, (0.5, 0.6, 0.7, 0.8, 0.9, 2.0), strict=True))
-    table = tables.measured(_campaign(tmp_path, Planted(cpi=cpi, miss=dict.fromkeys(SIZES, 0.0))))
+    table = equations.measured(_campaign(tmp_path, Planted(cpi=cpi, miss=dict.fromkeys(SIZES, 0.0))))
     derivative, effects = equations.effect_of_optimisation(table)
     assert derivative.name == "dC_op_doptimisation"
     for one in effects:
@@ -161,7 +161,7 @@ def test_the_saving_of_the_optimisation_is_found_in_each_type(tmp_path: Path) ->
 
 def test_the_derivative_over_the_precision_is_found(tmp_path: Path) -> None:
     cpi = dict(zip(SIZES, (0.5, 0.6, 0.7, 0.8, 0.9, 2.0), strict=True)) | {"float": 0.5, "double": 0.9}
-    table = tables.measured(_campaign(tmp_path, Planted(cpi=cpi, miss=dict.fromkeys(SIZES, 0.0))))
+    table = equations.measured(_campaign(tmp_path, Planted(cpi=cpi, miss=dict.fromkeys(SIZES, 0.0))))
     derivative = equations.effect_of_precision(table)
     assert derivative.name == "dC_op_dprecision"
     steps = derivative.steps
@@ -172,7 +172,7 @@ def test_the_derivative_over_the_precision_is_found(tmp_path: Path) -> None:
 
 
 def test_misses_of_new_sizes_are_foretold_only_where_the_size_makes_them(tmp_path: Path) -> None:
-    table = tables.measured(_campaign(tmp_path, Planted()))
+    table = equations.measured(_campaign(tmp_path, Planted()))
     (same,) = equations.left_out_sizes(table, [8])
     assert (same.size, same.runs) == (8, 100)
     assert same.explained > 0.5
@@ -182,7 +182,7 @@ def test_misses_of_new_sizes_are_foretold_only_where_the_size_makes_them(tmp_pat
 
 
 def test_jump_and_threshold_depend_on_the_size_that_makes_them(tmp_path: Path) -> None:
-    table = tables.measured(_campaign(tmp_path, Planted(), rows=240))
+    table = equations.measured(_campaign(tmp_path, Planted(), rows=240))
     model = models.parameter_model(table, list(SIZES))
     for name in (models.JUMP, models.THRESHOLD):
         assert model.parents(name) == ("elementsize",)
@@ -191,19 +191,19 @@ def test_jump_and_threshold_depend_on_the_size_that_makes_them(tmp_path: Path) -
 
 def test_claims_are_counted_and_shown() -> None:
     rows = [
-        claims.Claim("a | b", "c", True),
-        claims.Claim("d", "e\nf", False),
-        claims.Claim("g", "h", None),
-        claims.Claim("i", "j", None, "cannot be told"),
+        tables.Claim("a | b", "c", True),
+        tables.Claim("d", "e\nf", False),
+        tables.Claim("g", "h", None),
+        tables.Claim("i", "j", None, "cannot be told"),
     ]
-    assert claims.claims_table(rows).splitlines()[2:] == [
+    assert tables.claims_table(rows).splitlines()[2:] == [
         "| a \\| b | c | yes |",
         "| d | e f | **no** |",
         "| g | h | in part |",
         "| i | j | cannot be told |",
     ]
     said = "Of the paper's 4 claims 1 agree with what was found here, 1 in part, 1 do not, 1 cannot be told."
-    assert claims.agreement(rows) == said
+    assert tables.agreement(rows) == said
 
 
 def test_a_graph_is_a_picture_that_stands_for_itself(tmp_path: Path) -> None:
@@ -289,7 +289,7 @@ def test_a_table_is_kept_and_evaluated_again_without_running(
 ) -> None:
     monkeypatch.setattr(evaluate, "STORED", tmp_path / "stored")
     monkeypatch.setattr(evaluate, "EVIDENCE", tmp_path / "evidence")
-    evaluated = SimpleNamespace(findings=lambda campaign, _: f"## {tables.measured(campaign).frame.height} rows")
+    evaluated = SimpleNamespace(findings=lambda campaign, _: f"## {equations.measured(campaign).frame.height} rows")
     monkeypatch.setattr(evaluate.importlib, "import_module", lambda _: evaluated)
     part = next(part for part in evaluate.PARTS if part.name == "lu_processor")
     assert not evaluate.stored(part)

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from experiments.common.claims import Claim, agreement, claims_table
 from experiments.common.evaluation import evaluation_parser, fill_page, put_section, run_campaign
 from experiments.common.figures import panels, save
 from experiments.common.provenance import MANIFEST, made_by, recorded
-from experiments.common.tables import markdown_table, right
+from experiments.common.tables import Claim, agreement, claims_table, markdown_table, right
 from unperturbed.harness.campaign.manifest import Manifest
 from unperturbed.harness.campaign.plan import PlannedRun
 

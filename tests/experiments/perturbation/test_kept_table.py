@@ -7,7 +7,7 @@ import re
 import polars as pl
 
 from experiments.common.evaluation import EVIDENCE
-from experiments.perturbation.changes import SIMULATED, side_by_side
+from experiments.perturbation.findings import SIMULATED, side_by_side
 from experiments.perturbation.series import PROGRAMS
 
 KEPT = pl.read_parquet(SIMULATED)

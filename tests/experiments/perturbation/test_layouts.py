@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import yaml
 
-from experiments.perturbation import changes, layouts
+from experiments.perturbation import findings, layouts
 from experiments.perturbation.series import PROGRAMS, Program
 from experiments.perturbation.variants import write_variant
 from unperturbed.collectors import Metric, Trace
@@ -166,4 +166,4 @@ def test_two_tables_side_by_side_count_what_both_call_perturbed() -> None:
         )
         for side in range(2)
     ]
-    assert changes.side_by_side(*tables)[2] == "| p | inner | 3 | 1 | 1 | 1 | +1.00 | 0.010 | 0.010 |"
+    assert findings.side_by_side(*tables)[2] == "| p | inner | 3 | 1 | 1 | 1 | +1.00 | 0.010 | 0.010 |"

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments.perturbation import changes, evaluate, figures, findings, series
+from experiments.perturbation import evaluate, figures, findings, series
 from unperturbed.collectors import Metric, Trace
 from unperturbed.collectors.data import Kind
 from unperturbed.harness.spec.load import load_spec
@@ -132,12 +132,12 @@ def test_a_processors_runs_get_a_page_of_their_own_beside_the_simulators(
     found: series.Series, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(evaluate, "EVIDENCE", tmp_path / "evidence")
-    monkeypatch.setattr(changes, "TABLES", tmp_path)
-    monkeypatch.setattr(changes, "SIMULATED", tmp_path / "simulated.parquet")
-    monkeypatch.setattr(changes, "PROCESSOR", tmp_path / "processor.parquet")
+    monkeypatch.setattr(findings, "TABLES", tmp_path)
+    monkeypatch.setattr(findings, "SIMULATED", tmp_path / "simulated.parquet")
+    monkeypatch.setattr(findings, "PROCESSOR", tmp_path / "processor.parquet")
     monkeypatch.setattr(evaluate, "PROGRAMS", series.PROGRAMS[:1])
     monkeypatch.setattr(evaluate, "run_campaign", lambda spec, folder: write_runs(folder, spec))
-    changes.write_changes([found], processor=False)
+    findings.write_changes([found], processor=False)
     (tmp_path / "evidence").mkdir()
     evaluate.main(["--processor", "--campaigns", str(tmp_path / "campaigns")])
     page = (tmp_path / "evidence" / "perturbation_processor.md").read_text()
