@@ -90,29 +90,28 @@ def render(content: ReportContent) -> str:
         else Html("verdicts.json is in the folder of this page")
     )
     index = {change_key(result, change): place for place, (result, change) in enumerate(listed)}
-    sections = [
-        trust_section(content, found, index, described),
-        levels_section(content),
-        facts_section(content, data),
-        result_section(content, found),
-        changes_section(found, listed, every, blocks.get("changes", {}), described),
-        _signals_section(blocks.get("signals", {})),
-        _correlation_section(blocks.get("correlations", {})),
-        _alignment_section(content.alignment, blocks.get("alignment", {})),
-        *(_further_section(section, shown) for section, shown in further.items()),
-        runs_section(content.runs),
-        provenance_section(content, found, described),
-        reading_section(),
-        method_section(content, found),
-    ]
-    titles = {**_PLACES, **{section: _section_title(section) for section in further}}
-    present = {part.partition('id="')[2].partition('"')[0] for part in sections if part}
+    sections = {
+        "trust": trust_section(content, found, index, described),
+        "levels": levels_section(content),
+        "campaign": facts_section(content, data),
+        "verdicts": result_section(content, found),
+        "changes": changes_section(found, listed, every, blocks.get("changes", {}), described),
+        "signals": _signals_section(blocks.get("signals", {})),
+        "correlations": _correlation_section(blocks.get("correlations", {})),
+        "alignment": _alignment_section(content.alignment, blocks.get("alignment", {})),
+        **{section: _further_section(section, shown) for section, shown in further.items()},
+        "runs": runs_section(content.runs),
+        "provenance": provenance_section(content, found, described),
+        "reading": reading_section(),
+        "method": method_section(content, found),
+    }
+    present = [(name, _PLACES.get(name) or _section_title(name)) for name, section in sections.items() if section]
     return document(
         f"{content.campaign}: measurement perturbation report",
         tag("a", "Skip to the metrics", href="#trust", class_="skip"),
-        navigation([(identity, name) for identity, name in titles.items() if identity in present]),
+        navigation(present),
         top(content, found),
-        tag("main", sections),
+        tag("main", list(sections.values())),
         details_dialog(),
         packed_block("details-data", details(listed)),
         packed_block(_TWIN, to_json(content)) if small else None,
