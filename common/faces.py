@@ -18,20 +18,27 @@ def lazy_names(package: str, former: Mapping[str, str] = _NONE) -> tuple[Callabl
 
     Type checkers and editors read those imports. They are read here, too, from the package's source, so that
     no second list says where a name is defined.
+
+    `former`: Modules and the names, separated by spaces, that were public: `Settings=SearchSettings` has a new name.
     """
 
     @cache
     def homes() -> Mapping[str, tuple[str, str]]:
         return _imports_for_typing(package)
 
-    gone = {name: home for home, names in former.items() for name in names.split()}
+    gone = {
+        old: (home, new)
+        for home, names in former.items()
+        for old, _, new in (name.partition("=") for name in names.split())
+    }
 
     def get(name: str) -> Any:
         module = sys.modules[package]
         if name in gone:
-            text = f"{package}.{name} is deprecated: it is not public any more"
-            warnings.warn(text, DeprecationWarning, stacklevel=2)
-            return getattr(importlib.import_module(gone[name]), name)
+            home, new = gone[name]
+            why = f"use {package}.{new}" if new else "it is not public any more"
+            warnings.warn(f"{package}.{name} is deprecated: {why}", DeprecationWarning, stacklevel=2)
+            return getattr(importlib.import_module(home), new or name)
         if name not in module.__all__ or name not in homes():
             raise AttributeError(f"module {package!r} has no attribute {name!r}; it has {', '.join(module.__all__)}")
         home, original = homes()[name]

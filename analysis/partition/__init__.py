@@ -4,20 +4,21 @@ Open problem 1 of Mytkowicz et al., "Understanding Measurement Perturbation in T
 """
 
 from unperturbed.analysis.partition.describe import STAGES, plan_headline, plan_table
-from unperturbed.analysis.partition.evaluation import Ahead, CandidateEvaluator, Judge, Settings, Stop
+from unperturbed.analysis.partition.evaluation import Ahead, CandidateEvaluator, Judge, SearchSettings, Stop
 from unperturbed.analysis.partition.judging import Reference, TraceJudge
 from unperturbed.analysis.partition.plan import (
     CertifiedSubset,
     Cost,
     Forecast,
     Measurement,
-    Outcome,
     Plan,
+    SubsetOutcome,
     UndecidedMetrics,
     UnmeasurableMetric,
 )
 from unperturbed.analysis.partition.search import partition, search
 from unperturbed.analysis.partition.strategies import STRATEGIES, Strategy, forecast
+from unperturbed.common.faces import lazy_names
 
 __all__ = [
     "STAGES",
@@ -29,12 +30,12 @@ __all__ = [
     "Forecast",
     "Judge",
     "Measurement",
-    "Outcome",
     "Plan",
     "Reference",
-    "Settings",
+    "SearchSettings",
     "Stop",
     "Strategy",
+    "SubsetOutcome",
     "TraceJudge",
     "UndecidedMetrics",
     "UnmeasurableMetric",
@@ -44,3 +45,11 @@ __all__ = [
     "plan_table",
     "search",
 ]
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    former={
+        "unperturbed.analysis.partition.evaluation": "Settings=SearchSettings",
+        "unperturbed.analysis.partition.plan": "Outcome=SubsetOutcome",
+    },
+)

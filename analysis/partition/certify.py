@@ -34,7 +34,7 @@ from dataclasses import dataclass, field
 
 from unperturbed.analysis.partition.evaluation import CandidateEvaluator, Stop
 from unperturbed.analysis.partition.improve import improve
-from unperturbed.analysis.partition.plan import Outcome, Subset
+from unperturbed.analysis.partition.plan import Subset, SubsetOutcome
 from unperturbed.analysis.partition.strategies import Strategy
 
 ROUNDS = 5
@@ -49,7 +49,7 @@ class Certificate:
     """A subset that was certified, by which outcome, and at which level."""
 
     subset: Subset
-    outcome: Outcome
+    outcome: SubsetOutcome
     level: float
 
 

@@ -1,6 +1,6 @@
 """Evaluate candidate subsets: each is measured once, within the limits, and recorded.
 
-The search knows nothing of traces: it asks a `Judge` and gets an `Outcome`.
+The search knows nothing of traces: it asks a `Judge` and gets an `SubsetOutcome`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-from unperturbed.analysis.partition.plan import Cost, Measurement, Outcome, Stage, Subset
+from unperturbed.analysis.partition.plan import Cost, Measurement, Stage, Subset, SubsetOutcome
 from unperturbed.analysis.perturbation import OPEN
 
 Observer: TypeAlias = Callable[[Measurement], None]
@@ -30,10 +30,10 @@ class Judge(Protocol):
     def baseline_runs(self) -> int:
         """Return how many runs `renew_baseline` takes; 0 where certificates use the search's baseline."""
 
-    def explore(self, subset: Subset, repetitions: int) -> Outcome:
+    def explore(self, subset: Subset, repetitions: int) -> SubsetOutcome:
         """Make further runs of a subset, possibly none, and judge it by its whole pool."""
 
-    def certify(self, subset: Subset, repetitions: int, level: float) -> Outcome:
+    def certify(self, subset: Subset, repetitions: int, level: float) -> SubsetOutcome:
         """Make fresh runs of a subset and judge it by these alone, each one-sided bound at `level`."""
 
     def repetitions_to_certify(self, subset: Subset, level: float, maximum: int) -> int | None:
@@ -48,7 +48,7 @@ class Stop(Exception):  # noqa: N818  no error: the search ends here, and what w
 
 
 @dataclass(frozen=True)
-class Settings:
+class SearchSettings:
     """How a search measures.
 
     Attributes
@@ -108,7 +108,7 @@ class Limits:
         Runs made so far.
     """
 
-    def __init__(self, settings: Settings, clock: Callable[[], float]) -> None:
+    def __init__(self, settings: SearchSettings, clock: Callable[[], float]) -> None:
         self._settings, self._clock, self._began = settings, clock, clock()
         self.runs = 0
 
@@ -158,7 +158,7 @@ class CandidateEvaluator:
         All of them. Subsets are given to the judge in this order.
     judge : Judge
         Makes the runs.
-    settings : Settings
+    settings : SearchSettings
         How many runs candidates and certifications get.
     limits : Limits
         The limits on runs and hours that are kept.
@@ -183,7 +183,7 @@ class CandidateEvaluator:
         self,
         metrics: Sequence[str],
         judge: Judge,
-        settings: Settings,
+        settings: SearchSettings,
         limits: Limits,
         observer: Observer,
         ahead: Ahead | None = None,
@@ -195,14 +195,14 @@ class CandidateEvaluator:
         self.uncertified = tuple(metrics)
         self._place = {metric: at for at, metric in enumerate(metrics)}
         self._judge, self._limits, self._observer, self._ahead = judge, limits, observer, ahead
-        self._known: dict[Subset, Outcome] = {}
+        self._known: dict[Subset, SubsetOutcome] = {}
         self._refused: set[Subset] = set()
 
     def subset(self, metrics: Iterable[str]) -> Subset:
         """Return metrics in the one order in which they are measured."""
         return tuple(sorted(set(metrics), key=self._place.__getitem__))
 
-    def known(self, metrics: Iterable[str]) -> Outcome | None:
+    def known(self, metrics: Iterable[str]) -> SubsetOutcome | None:
         """Return what was found of a subset, None when it was not measured."""
         return self._known.get(self.subset(metrics))
 
@@ -316,7 +316,7 @@ class CandidateEvaluator:
             self.stage = "baseline"
             self._note((), runs // self._judge.runs_per_repetition, runs, None)
 
-    def certify(self, subset: Subset, level: float) -> Outcome | None:
+    def certify(self, subset: Subset, level: float) -> SubsetOutcome | None:
         """Make a fixed number of fresh runs of a subset and judge it by these alone; None where that is hopeless.
 
         A subset that is not certified is judged again by all its runs, and `accepts` says what these say.
@@ -356,10 +356,10 @@ class CandidateEvaluator:
     def _certifiable(self, subset: Subset) -> bool:
         return self.repetitions_to_certify(subset, self.level) is not None
 
-    def _first(self, subset: Subset) -> Outcome:
+    def _first(self, subset: Subset) -> SubsetOutcome:
         return self._known.get(subset) or self._explore(subset, self.settings.repetitions)
 
-    def _worthwhile(self, subset: Subset, found: Outcome) -> int:
+    def _worthwhile(self, subset: Subset, found: SubsetOutcome) -> int:
         """Return how many more repetitions to give; 0 where even the most would hardly show it unperturbed."""
         wanted, most = found.repetitions_to_accept, self.settings.max_repetitions
         if len(subset) == 1 and found.verdict in OPEN:
@@ -369,7 +369,7 @@ class CandidateEvaluator:
         # The number is a guess from few runs: they are doubled at most, then it is guessed again.
         return min(max(wanted - found.repetitions, 1), found.repetitions, most - found.repetitions)
 
-    def _explore(self, subset: Subset, repetitions: int) -> Outcome:
+    def _explore(self, subset: Subset, repetitions: int) -> SubsetOutcome:
         runs = repetitions * self._judge.runs_per_repetition
         self._limits.require(runs, self._reserve() if self._limits.any else 0)
         outcome = self._known[subset] = self._judge.explore(subset, repetitions)
@@ -385,7 +385,7 @@ class CandidateEvaluator:
         return (sum(needed) + max(needed, default=0)) * self._judge.runs_per_repetition + self._judge.baseline_runs
 
     def _note(
-        self, subset: Subset, repetitions: int, runs: int, outcome: Outcome | None, level: float | None = None
+        self, subset: Subset, repetitions: int, runs: int, outcome: SubsetOutcome | None, level: float | None = None
     ) -> None:
         self._limits.runs += runs
         done = Measurement(len(self.history) + 1, self.stage, subset, repetitions, outcome, self._limits.runs, level)

@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from unperturbed.analysis.partition.plan import Cost, Outcome, Subset
+from unperturbed.analysis.partition.plan import Cost, Subset, SubsetOutcome
 from unperturbed.analysis.perturbation import (
     Baseline,
     Change,
@@ -139,7 +139,7 @@ class TraceJudge:
         """Return how many runs a fresh baseline takes."""
         return sum(each.runs for each in self._searching.values()) if self._fresh_baseline else 0
 
-    def explore(self, subset: Subset, repetitions: int) -> Outcome:
+    def explore(self, subset: Subset, repetitions: int) -> SubsetOutcome:
         """Make further runs of a subset, possibly none, and judge it by its whole pool.
 
         Raises
@@ -152,7 +152,7 @@ class TraceJudge:
         verdict = self._found[subset] = self._verdict(subset, self._pool[subset], self._searching, self._alpha)
         return self._outcome(subset, self._pool[subset], verdict)
 
-    def certify(self, subset: Subset, repetitions: int, level: float) -> Outcome:
+    def certify(self, subset: Subset, repetitions: int, level: float) -> SubsetOutcome:
         """Make fresh runs of a subset and judge it by these alone, each one-sided bound at `level`.
 
         Raises
@@ -219,12 +219,12 @@ class TraceJudge:
         for name, traces in made.items():
             pool[name] += traces
 
-    def _outcome(self, subset: Subset, traces: Mapping[str, Sequence[Trace]], verdict: Verdict) -> Outcome:
+    def _outcome(self, subset: Subset, traces: Mapping[str, Sequence[Trace]], verdict: Verdict) -> SubsetOutcome:
         first = next(iter(traces.values()))
         wanted = None
         if verdict.verdict != "unperturbed" and not verdict.lost:
             wanted = repetitions_to_accept(_seen(verdict.changes), level=verdict.alpha, tolerance=self.tolerance)
-        return Outcome(
+        return SubsetOutcome(
             verdict.verdict,
             len(first),
             wanted,

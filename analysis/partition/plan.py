@@ -45,7 +45,7 @@ class Cost:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class SubsetOutcome:
     """What the runs of one subset show.
 
     Attributes
@@ -111,7 +111,7 @@ class Measurement:
         What was measured; empty for baseline runs.
     repetitions : int
         New runs of each pass.
-    outcome : Outcome or None
+    outcome : SubsetOutcome or None
         What all runs say that the subset was judged by: in the search its whole pool, in a certification the new ones
         alone. None for baseline runs.
     runs_used : int
@@ -124,7 +124,7 @@ class Measurement:
     stage: Stage
     subset: Subset
     repetitions: int
-    outcome: Outcome | None
+    outcome: SubsetOutcome | None
     runs_used: int
     level: float | None = None
 

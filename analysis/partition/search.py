@@ -6,7 +6,15 @@ import time
 from collections.abc import Callable, Sequence
 
 from unperturbed.analysis.partition.certify import Certification, best_choice
-from unperturbed.analysis.partition.evaluation import Ahead, CandidateEvaluator, Judge, Limits, Observer, Settings, Stop
+from unperturbed.analysis.partition.evaluation import (
+    Ahead,
+    CandidateEvaluator,
+    Judge,
+    Limits,
+    Observer,
+    SearchSettings,
+    Stop,
+)
 from unperturbed.analysis.partition.judging import Baselines, Measure, TraceJudge
 from unperturbed.analysis.partition.plan import (
     CertifiedSubset,
@@ -26,7 +34,7 @@ _ADVICE = (
 def search(
     metrics: Sequence[str],
     judge: Judge,
-    settings: Settings,
+    settings: SearchSettings,
     *,
     strategy: str | Strategy = "first-fit",
     tolerance: float | None = None,
@@ -42,7 +50,7 @@ def search(
         Names, each once.
     judge : Judge
         Makes runs of subsets and judges them.
-    settings : Settings
+    settings : SearchSettings
         Repetitions, level, limits, seed.
     strategy : str or Strategy, default "first-fit"
         Its name, or one of your own.
@@ -256,7 +264,7 @@ def partition(
     it. The search depends on what `measure` returns and on the arguments alone (`max_hours` aside): interrupted, and
     started again with a `measure` that answers from recorded runs, it goes the same way and on.
     """
-    settings = Settings(repetitions, max_repetitions, alpha, max_runs, max_hours, seconds_per_run, seed)
+    settings = SearchSettings(repetitions, max_repetitions, alpha, max_runs, max_hours, seconds_per_run, seed)
     judge = TraceJudge(measure, baseline, alpha=alpha, fresh_baseline=fresh_baseline)
     return search(
         metrics, judge, settings, strategy=strategy, tolerance=judge.tolerance, observer=observer, clock=clock

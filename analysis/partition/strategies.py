@@ -22,7 +22,7 @@ from typing import Protocol
 
 import numpy as np
 
-from unperturbed.analysis.partition.evaluation import CandidateEvaluator, Settings
+from unperturbed.analysis.partition.evaluation import CandidateEvaluator, SearchSettings
 from unperturbed.analysis.partition.improve import improve
 from unperturbed.analysis.partition.plan import Forecast, Subset
 
@@ -194,7 +194,7 @@ def find_strategy(strategy: str | Strategy) -> Strategy:
 def forecast(
     metrics: int,
     strategy: str | Strategy = "first-fit",
-    settings: Settings | None = None,
+    settings: SearchSettings | None = None,
     *,
     passes: int = 1,
     baseline_runs: int = 0,
@@ -207,7 +207,7 @@ def forecast(
         How many metrics.
     strategy : str or Strategy, default "first-fit"
         Its name, or itself.
-    settings : Settings, optional
+    settings : SearchSettings, optional
         Repetitions, limits, seconds a run; None for the defaults.
     passes : int, default 1
         Runs that one repetition takes.
@@ -225,7 +225,7 @@ def forecast(
         No strategy has that name.
     """
     chosen = find_strategy(strategy)
-    given = settings or Settings()
+    given = settings or SearchSettings()
 
     def runs(subsets: int) -> int:
         tried = 1.0

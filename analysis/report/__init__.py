@@ -21,8 +21,8 @@ from unperturbed.analysis.report.campaign.content import (
     CounterSource,
     Headline,
     ReportContent,
+    ReportSettings,
     RunRow,
-    Settings,
     to_json,
 )
 from unperturbed.analysis.report.campaign.page import render, write_report
@@ -41,8 +41,8 @@ __all__ = [
     "CounterSource",
     "Headline",
     "ReportContent",
+    "ReportSettings",
     "RunRow",
-    "Settings",
     "alignment_example",
     "render",
     "render_alignment",
@@ -61,4 +61,6 @@ __all__ = [
 ]
 
 # `unperturbed run` needs no page of another analysis.
-__getattr__, __dir__ = lazy_names(__name__)
+__getattr__, __dir__ = lazy_names(
+    __name__, former={"unperturbed.analysis.report.campaign.content": "Settings=ReportSettings"}
+)

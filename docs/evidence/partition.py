@@ -28,7 +28,7 @@ from tests.analysis import simulate  # noqa: E402
 from tests.analysis.partition import exact  # noqa: E402
 from tests.analysis.partition.simulated import FastJudge, Oracle, Program, program  # noqa: E402
 from tests.analysis.partition.traced import TracedProgram, traced_program  # noqa: E402
-from unperturbed.analysis.partition import STRATEGIES, Plan, Settings, TraceJudge, partition, search  # noqa: E402
+from unperturbed.analysis.partition import STRATEGIES, Plan, SearchSettings, TraceJudge, partition, search  # noqa: E402
 from unperturbed.analysis.perturbation.correlation import FloatArray, fisher  # noqa: E402
 
 ALPHA, TOLERANCE = 0.05, 0.1
@@ -112,13 +112,13 @@ def side_by_side(cases: Sequence[Case], *, oracle: bool = True, **limits: Any) -
     alone loses."""
     found = {
         name: [
-            trial(each, search(each.of.metrics, FastJudge(each.of, each.seed), Settings(**limits), strategy=name))
+            trial(each, search(each.of.metrics, FastJudge(each.of, each.seed), SearchSettings(**limits), strategy=name))
             for each in cases
         ]
         for name in STRATEGIES
     }
     if oracle:
-        plans = [search(each.of.metrics, Oracle(each.of), Settings(), strategy="first-fit") for each in cases]
+        plans = [search(each.of.metrics, Oracle(each.of), SearchSettings(), strategy="first-fit") for each in cases]
         found["first-fit, by a judge that is never wrong"] = [
             trial(each, plan) for each, plan in zip(cases, plans, strict=True)
         ]
@@ -176,7 +176,7 @@ def certificates_table(trials: int, seed: int) -> Iterator[str]:
         certificates, wrong, plans, failures = 0, 0, 0, 0
         for number in range(count):
             of = program(np.random.default_rng([seed, 3, number]), **options)
-            plan = search(of.metrics, FastJudge(of, number, fresh=fresh), Settings(), strategy=strategy)
+            plan = search(of.metrics, FastJudge(of, number, fresh=fresh), SearchSettings(), strategy=strategy)
             bad = sum(not of.is_valid(subset.metrics, TOLERANCE) for subset in plan.subsets)
             certificates, wrong, plans = certificates + len(plan.subsets), wrong + bad, plans + (bad > 0)
             failures += sum(
@@ -196,7 +196,7 @@ def budget_table(cases: Sequence[Case]) -> Iterator[str]:
     for most in (100, 200, 400):
         for name in ("first-fit", "halving"):
             plans = [
-                search(each.of.metrics, FastJudge(each.of, each.seed), Settings(max_runs=most), strategy=name)
+                search(each.of.metrics, FastJudge(each.of, each.seed), SearchSettings(max_runs=most), strategy=name)
                 for each in cases
             ]
             trials = [trial(each, plan) for each, plan in zip(cases, plans, strict=True)]
@@ -288,7 +288,7 @@ def traced_table(programs: int, seed: int) -> Iterator[str]:
         fast = FastJudge(replace(work.of, spread=spread), number, references=TRACED_RUNS)
         both = [
             trial(of, partition(work.of.metrics, work, reference)),
-            trial(of, search(work.of.metrics, fast, Settings())),
+            trial(of, search(work.of.metrics, fast, SearchSettings())),
         ]
         cells = [
             f"{each.found}{f' and {each.left} metrics left' if each.left else ''} | {each.invalid} | {each.runs}"

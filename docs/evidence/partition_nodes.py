@@ -20,7 +20,7 @@ sys.path.insert(0, str(ROOT))  # the simulated programs are part of the tests, w
 from experiments.common.provenance import made_by  # noqa: E402  after the path is set
 from tests.analysis.partition.queued import Queued  # noqa: E402
 from tests.analysis.partition.simulated import FastJudge, program  # noqa: E402
-from unperturbed.analysis.partition import STRATEGIES, Settings, search  # noqa: E402
+from unperturbed.analysis.partition import STRATEGIES, SearchSettings, search  # noqa: E402
 
 NODES = (1, 2, 4, 8)
 METRICS = 10
@@ -59,7 +59,7 @@ def main() -> None:
             for count in NODES:
                 judge = Queued(FastJudge(of, trial, fresh=True), count)
                 plan = search(
-                    of.metrics, judge, Settings(), strategy=strategy, ahead=judge.ahead if count > 1 else None
+                    of.metrics, judge, SearchSettings(), strategy=strategy, ahead=judge.ahead if count > 1 else None
                 )
                 ways.add(tuple((one.stage, one.subset, one.repetitions) for one in plan.history))
                 times[count] += judge.now

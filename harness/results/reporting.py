@@ -19,8 +19,8 @@ from unperturbed.analysis.report import (
     CounterSource,
     Headline,
     ReportContent,
+    ReportSettings,
     RunRow,
-    Settings,
     alignment_example,
     to_json,
     write_report,
@@ -172,12 +172,12 @@ _PLACES = {
 }
 
 
-def _settings(spec: CampaignSpec, manifest: Manifest, traces: Mapping[str, tuple[Trace, ...]]) -> Settings:
+def _settings(spec: CampaignSpec, manifest: Manifest, traces: Mapping[str, tuple[Trace, ...]]) -> ReportSettings:
     names = [item["name"] for item in manifest.fact("passes")]
     interval = manifest.fact(f"{PILOT}:{names[0]}")["interval_ns"]
     baseline = traces.get(BASELINE, ())
     clock = str(baseline[0].attributes["clock"]) if baseline else ""
-    return Settings(
+    return ReportSettings(
         alpha=spec.analysis.alpha,
         tolerance=spec.analysis.tolerance,
         interval=describe_interval(interval, clock, spec.measure.interval_event),

@@ -7,7 +7,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from unperturbed.analysis.partition import Forecast, Measurement, Plan, Reference, Settings, Stop, forecast, partition
+from unperturbed.analysis.partition import (
+    Forecast,
+    Measurement,
+    Plan,
+    Reference,
+    SearchSettings,
+    Stop,
+    forecast,
+    partition,
+)
 from unperturbed.analysis.perturbation import Baseline
 from unperturbed.analysis.report import ReportContent, write_partition
 from unperturbed.collectors.data import Trace
@@ -139,11 +148,11 @@ def write_plan(spec: CampaignSpec, folder: Path, plan: Plan, content: ReportCont
     write_partition(folder / "partition.html", content, plan)
 
 
-def settings_of(spec: CampaignSpec, search: Search, seconds_per_run: float | None) -> Settings:
+def settings_of(spec: CampaignSpec, search: Search, seconds_per_run: float | None) -> SearchSettings:
     """Return how a search measures, by its options and the spec."""
     design = spec.campaign
     try:
-        return Settings(
+        return SearchSettings(
             repetitions=search.repetitions,
             max_repetitions=search.max_repetitions,
             alpha=spec.analysis.alpha,

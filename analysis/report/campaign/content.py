@@ -68,7 +68,7 @@ class CounterSource:
 
 
 @dataclass(frozen=True)
-class Settings:
+class ReportSettings:
     """What the spec chose and the verdicts depend on.
 
     Attributes
@@ -163,7 +163,7 @@ class ReportContent:
         One or more for each checked configuration (the anchor, each subset); several for one are joined.
     source : CounterSource
         Where the hardware metrics come from.
-    settings : Settings
+    settings : ReportSettings
         What the spec chose.
     headline : Headline
         The facts at the top.
@@ -200,7 +200,7 @@ class ReportContent:
     campaign: str
     verdicts: tuple[Verdict, ...]
     source: CounterSource
-    settings: Settings = Settings()
+    settings: ReportSettings = ReportSettings()
     headline: Headline = Headline()
     traces: Mapping[str, tuple[Trace, ...]] = field(default_factory=dict)
     software_by_configuration: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

@@ -12,7 +12,7 @@ from unperturbed.analysis.report.campaign.changes import changes_section, detail
 from unperturbed.analysis.report.campaign.content import (
     CounterSource,
     ReportContent,
-    Settings,
+    ReportSettings,
     described_metrics,
     to_json,
 )
@@ -121,7 +121,7 @@ def render(content: ReportContent) -> str:
 
 def render_verdict(verdict: Verdict) -> str:
     """Return one verdict as an HTML document: what is not known of its campaign is left out."""
-    settings = Settings(alpha=verdict.alpha, tolerance=verdict.tolerance)
+    settings = ReportSettings(alpha=verdict.alpha, tolerance=verdict.tolerance)
     return render(ReportContent(verdict.configuration, (verdict,), CounterSource("not recorded"), settings))
 
 

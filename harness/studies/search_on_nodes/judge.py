@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from unperturbed.analysis.partition import Outcome, Reference, Stop, TraceJudge
+from unperturbed.analysis.partition import Reference, Stop, SubsetOutcome, TraceJudge
 from unperturbed.collectors.data import Trace
 from unperturbed.common.wording import counted
 from unperturbed.errors import RunError
@@ -126,14 +126,14 @@ class NodesJudge:
             if number in self.live:
                 self._runs[number].request({name: repetitions}, self._known(name))
 
-    def explore(self, subset: tuple[str, ...], repetitions: int) -> Outcome:
+    def explore(self, subset: tuple[str, ...], repetitions: int) -> SubsetOutcome:
         """Make so many further runs of a subset on its node, and judge it by its whole pool there."""
         if not repetitions:
             number = self._judged_on[subset]
             return self._outcome(number, self._judges[number].explore(subset, 0))
         return self._on_its_node(subset, repetitions, pooled=True, act=lambda judge, runs: judge.explore(subset, runs))
 
-    def certify(self, subset: tuple[str, ...], repetitions: int, level: float) -> Outcome:
+    def certify(self, subset: tuple[str, ...], repetitions: int, level: float) -> SubsetOutcome:
         """Make so many runs of a subset on its node, and judge it by these alone, beside the node's fresh baseline."""
         return self._on_its_node(
             subset, repetitions, pooled=False, act=lambda judge, runs: judge.certify(subset, runs, level)
@@ -179,8 +179,8 @@ class NodesJudge:
         repetitions: int,
         *,
         pooled: bool,
-        act: Callable[[TraceJudge, int], Outcome],
-    ) -> Outcome:
+        act: Callable[[TraceJudge, int], SubsetOutcome],
+    ) -> SubsetOutcome:
         """Measure on the node of a subset; where that is lost, on another, and there all that counts together."""
         name = self.build(subset)
         while True:
@@ -199,7 +199,7 @@ class NodesJudge:
                 self._judged_on[subset] = number
             return self._outcome(number, outcome)
 
-    def _outcome(self, number: int, outcome: Outcome) -> Outcome:
+    def _outcome(self, number: int, outcome: SubsetOutcome) -> SubsetOutcome:
         return replace(outcome, node=self._runs[number].part.owner or "")
 
     def _measure(self, number: int, subset: tuple[str, ...], repetitions: int) -> list[Trace]:

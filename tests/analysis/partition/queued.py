@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from unperturbed.analysis.partition import Ahead, Judge, Outcome
+from unperturbed.analysis.partition import Ahead, Judge, SubsetOutcome
 from unperturbed.analysis.partition.plan import Subset
 
 
@@ -55,11 +55,11 @@ class Queued:
                 self.free[home] = max(self.free[home], self.now) + self.runs_per_repetition
                 begun.append(self.free[home])
 
-    def explore(self, subset: Subset, repetitions: int) -> Outcome:
+    def explore(self, subset: Subset, repetitions: int) -> SubsetOutcome:
         self._wait(subset, repetitions)
         return self.judge.explore(subset, repetitions)
 
-    def certify(self, subset: Subset, repetitions: int, level: float) -> Outcome:
+    def certify(self, subset: Subset, repetitions: int, level: float) -> SubsetOutcome:
         self._wait(subset, repetitions)
         return self.judge.certify(subset, repetitions, level)
 

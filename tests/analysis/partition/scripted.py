@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from unperturbed.analysis.partition import Cost, Outcome
+from unperturbed.analysis.partition import Cost, SubsetOutcome
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -44,14 +44,14 @@ class Scripted:
         self.asked: list[tuple[str, str, int]] = []
         self.made = 0
 
-    def explore(self, subset: tuple[str, ...], repetitions: int) -> Outcome:
+    def explore(self, subset: tuple[str, ...], repetitions: int) -> SubsetOutcome:
         name = "".join(subset)
         self.pool[name] = self.pool.get(name, 0) + repetitions
         if repetitions:
             self._make("explore", name, repetitions)
         return self._outcome(name, self._verdict(name), self.pool[name])
 
-    def certify(self, subset: tuple[str, ...], repetitions: int, level: float) -> Outcome:
+    def certify(self, subset: tuple[str, ...], repetitions: int, level: float) -> SubsetOutcome:
         name = "".join(subset)
         self._make("certify", name, repetitions)
         self.pool[name] += repetitions
@@ -68,11 +68,11 @@ class Scripted:
         self.asked.append((what, name, repetitions))
         self.made += repetitions * self.runs_per_repetition
 
-    def _outcome(self, name: str, verdict: str, repetitions: int) -> Outcome:
+    def _outcome(self, name: str, verdict: str, repetitions: int) -> SubsetOutcome:
         needed = self._settled.get(name, 0)
         cost = Cost(instructions=sum(self._costs.get(metric, 0.0) for metric in name))
         if self.pool[name] < needed:
-            return Outcome("undecided", repetitions, needed, cost=cost)
-        return Outcome(
+            return SubsetOutcome("undecided", repetitions, needed, cost=cost)
+        return SubsetOutcome(
             verdict, repetitions, cost=cost, carried=() if verdict == "unperturbed" else ("inner A – B +0.30",)
         )  # type: ignore[arg-type]

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unperturbed.analysis.multiple_testing import holm, holm_of_intervals
-from unperturbed.analysis.partition import Cost, Outcome, judging
+from unperturbed.analysis.partition import Cost, SubsetOutcome, judging
 from unperturbed.analysis.perturbation import combine
 from unperturbed.analysis.perturbation.compare import Comparison, compare_runs
 from unperturbed.analysis.perturbation.correlation import fisher, from_fisher
@@ -168,13 +168,13 @@ class FastJudge:
         self.found: dict[tuple[str, ...], Comparison] = {}
         self.renewed = 0
 
-    def explore(self, subset: tuple[str, ...], repetitions: int) -> Outcome:
+    def explore(self, subset: tuple[str, ...], repetitions: int) -> SubsetOutcome:
         pool = self.pool.setdefault(subset, np.empty((0, len(self.of.rho))))
         self.pool[subset] = np.concatenate([pool, self._runs(subset, len(pool), repetitions)])
         self.found[subset], outcome = self._judged(subset, self.searching, self.pool[subset], self.alpha)
         return outcome
 
-    def certify(self, subset: tuple[str, ...], repetitions: int, level: float) -> Outcome:
+    def certify(self, subset: tuple[str, ...], repetitions: int, level: float) -> SubsetOutcome:
         made = self._runs(subset, len(self.pool[subset]), repetitions)
         self.pool[subset] = np.concatenate([self.pool[subset], made])
         return self._judged(subset, self.certifying, made, level)[1]
@@ -204,7 +204,7 @@ class FastJudge:
 
     def _judged(
         self, subset: tuple[str, ...], reference: FloatArray, observed: FloatArray, level: float
-    ) -> tuple[Comparison, Outcome]:
+    ) -> tuple[Comparison, SubsetOutcome]:
         compared = compare_runs(reference, observed, intervals=INTERVALS, alpha=level)
         verdict = combine(
             classify_change(*numbers, alpha=level, tolerance=self.tolerance)
@@ -222,7 +222,7 @@ class FastJudge:
                 self._seen(compared, len(observed)), level=level, tolerance=self.tolerance
             )
         cost = Cost(instructions=float(self.of.cost @ self.of.row(subset)[0]))
-        return compared, Outcome(verdict, len(observed), wanted, cost=cost)
+        return compared, SubsetOutcome(verdict, len(observed), wanted, cost=cost)
 
 
 class Oracle:
@@ -233,11 +233,11 @@ class Oracle:
     def __init__(self, of: Program, tolerance: float = 0.1):
         self.of, self.tolerance = of, tolerance
 
-    def explore(self, subset: tuple[str, ...], repetitions: int) -> Outcome:
+    def explore(self, subset: tuple[str, ...], repetitions: int) -> SubsetOutcome:
         verdict = "unperturbed" if self.of.is_valid(subset, self.tolerance) else "perturbed"
-        return Outcome(verdict, repetitions, cost=Cost(instructions=float(self.of.cost @ self.of.row(subset)[0])))
+        return SubsetOutcome(verdict, repetitions, cost=Cost(instructions=float(self.of.cost @ self.of.row(subset)[0])))
 
-    def certify(self, subset: tuple[str, ...], repetitions: int, level: float) -> Outcome:
+    def certify(self, subset: tuple[str, ...], repetitions: int, level: float) -> SubsetOutcome:
         return self.explore(subset, repetitions)
 
     def repetitions_to_certify(self, subset: tuple[str, ...], level: float, maximum: int) -> int | None:

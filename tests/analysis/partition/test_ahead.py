@@ -9,7 +9,7 @@ import pytest
 
 from tests.analysis.partition.queued import Queued
 from tests.analysis.partition.scripted import Scripted
-from unperturbed.analysis.partition import STRATEGIES, Ahead, Plan, Settings, search
+from unperturbed.analysis.partition import STRATEGIES, Ahead, Plan, SearchSettings, search
 from unperturbed.analysis.partition.plan import Subset
 
 
@@ -30,8 +30,10 @@ def test_the_search_goes_the_same_way_and_waits_less(strategy: str) -> None:
     for seed in range(20):
         verdicts = _program(seed)
         plain, one, four = Scripted(verdicts), Queued(Scripted(verdicts), 1), Queued(Scripted(verdicts), 4)
-        plans = [search("abcdefgh", plain, Settings(), strategy=strategy)]
-        plans += [search("abcdefgh", judge, Settings(), strategy=strategy, ahead=judge.ahead) for judge in (one, four)]
+        plans = [search("abcdefgh", plain, SearchSettings(), strategy=strategy)]
+        plans += [
+            search("abcdefgh", judge, SearchSettings(), strategy=strategy, ahead=judge.ahead) for judge in (one, four)
+        ]
         assert len({str(_history(plan)) for plan in plans}) == 1
         assert plans[0].to_dict()["subsets"] == plans[2].to_dict()["subsets"]
         assert plain.made == sum(four.handed.values())
@@ -45,10 +47,10 @@ def test_the_search_goes_the_same_way_and_waits_less(strategy: str) -> None:
 def test_a_limit_on_runs_allows_none_in_vain(strategy: str, most: int) -> None:
     for seed in range(5):
         judge = Queued(Scripted(_program(seed)), 3)
-        plan = search("abcdef", judge, Settings(max_runs=most), strategy=strategy, ahead=judge.ahead)
+        plan = search("abcdef", judge, SearchSettings(max_runs=most), strategy=strategy, ahead=judge.ahead)
         assert plan.runs_used <= most and judge.in_vain == 0
         assert _history(plan) == _history(
-            search("abcdef", Scripted(_program(seed)), Settings(max_runs=most), strategy=strategy)
+            search("abcdef", Scripted(_program(seed)), SearchSettings(max_runs=most), strategy=strategy)
         )
 
 
@@ -59,7 +61,7 @@ def test_what_is_begun_at_the_same_time() -> None:
         begun.append([("".join(subset), repetitions) for subset, repetitions in requests])
 
     judge = Scripted(lambda name: "unperturbed" if len(name) <= 2 else "perturbed")
-    search("abcd", judge, Settings(), ahead=Ahead(3, request))
+    search("abcd", judge, SearchSettings(), ahead=Ahead(3, request))
     # Each metric alone; then the ways that first fit may go on from a; then both certificates.
     assert begun[0] == [("a", 3), ("b", 3), ("c", 3), ("d", 3)]
     assert begun[1] == [("ab", 3), ("abc", 3), ("ac", 3)]

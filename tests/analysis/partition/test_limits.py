@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from tests.analysis.partition.scripted import Scripted
-from unperturbed.analysis.partition import STRATEGIES, Settings, Stop, forecast, search
+from unperturbed.analysis.partition import STRATEGIES, SearchSettings, Stop, forecast, search
 from unperturbed.analysis.partition.evaluation import Limits
 
 
 def test_runs_are_allowed_up_to_the_limit_and_not_beyond():
-    limits = Limits(Settings(max_runs=10), lambda: 0.0)
+    limits = Limits(SearchSettings(max_runs=10), lambda: 0.0)
     limits.require(10)
     limits.runs = 7
     limits.require(3)
@@ -19,7 +19,7 @@ def test_runs_are_allowed_up_to_the_limit_and_not_beyond():
 
 
 def test_what_is_kept_for_certification_is_at_most_half():
-    limits = Limits(Settings(max_runs=10), lambda: 0.0)
+    limits = Limits(SearchSettings(max_runs=10), lambda: 0.0)
     limits.require(3, reserve=7)
     limits.require(5, reserve=99)
     with pytest.raises(Stop, match="5 are kept for certification"):
@@ -28,7 +28,7 @@ def test_what_is_kept_for_certification_is_at_most_half():
 
 def test_hours_are_foreseen_by_what_was_expected_and_then_by_what_it_took():
     now = [100.0]
-    limits = Limits(Settings(max_hours=1, seconds_per_run=600), lambda: now[0])
+    limits = Limits(SearchSettings(max_hours=1, seconds_per_run=600), lambda: now[0])
     limits.require(6)
     with pytest.raises(Stop, match="max_hours is 1"):
         limits.require(7)
@@ -41,7 +41,7 @@ def test_hours_are_foreseen_by_what_was_expected_and_then_by_what_it_took():
 
 def test_hours_that_are_kept_for_certification_are_named():
     now = [0.0]
-    limits = Limits(Settings(max_hours=1), lambda: now[0])
+    limits = Limits(SearchSettings(max_hours=1), lambda: now[0])
     now[0], limits.runs = 1800.0, 10
     limits.require(5, reserve=5)
     with pytest.raises(Stop, match=r"the next 5 runs would take about 0\.25 h, and 0\.5 h are kept for certification"):
@@ -49,7 +49,7 @@ def test_hours_that_are_kept_for_certification_are_named():
 
 
 def test_without_limits_nothing_stops():
-    limits = Limits(Settings(), lambda: 0.0)
+    limits = Limits(SearchSettings(), lambda: 0.0)
     limits.require(10**9)
     assert not limits.any
 
@@ -64,19 +64,19 @@ def test_a_forecast_rises_from_low_to_high_and_with_passes(strategy):
 
 
 def test_a_forecast_keeps_the_limits_and_tells_hours():
-    found = forecast(20, settings=Settings(max_runs=100, seconds_per_run=36, max_hours=0.5))
+    found = forecast(20, settings=SearchSettings(max_runs=100, seconds_per_run=36, max_hours=0.5))
     assert (found.low, found.expected, found.high) == (20, 100, 100)
     assert (found.hours_low, found.hours_expected, found.hours_high) == (0.2, 0.5, 0.5)
 
 
 def test_what_all_metrics_together_take_is_within_the_low_forecast():
-    plan = search("abcdefgh", Scripted(), Settings())
+    plan = search("abcdefgh", Scripted(), SearchSettings())
     assert plan.runs_used <= plan.forecast.low
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_metrics_of_which_no_two_go_together_stay_within_the_high_forecast(strategy):
     judge = Scripted(lambda name: "perturbed" if len(name) > 1 else "unperturbed")
-    plan = search("abcdefgh", judge, Settings(), strategy=strategy)
+    plan = search("abcdefgh", judge, SearchSettings(), strategy=strategy)
     assert len(plan.subsets) == 8
     assert plan.runs_used <= plan.forecast.high

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.analysis.partition import exact
 from tests.analysis.partition.simulated import FastJudge, Oracle, Program, program
-from unperturbed.analysis.partition import STRATEGIES, Measurement, Outcome, Plan, Settings, search
+from unperturbed.analysis.partition import STRATEGIES, Measurement, Plan, SearchSettings, SubsetOutcome, search
 from unperturbed.analysis.partition.certify import Certificate, best_choice
 
 SMALL = {"hardware": 4, "touched": 2, "spread": (0.02, 0.06)}
@@ -27,7 +27,9 @@ def cases(draw):
         **SMALL,
     )
     limit = draw(st.none() | st.integers(1, 150))
-    chosen = Settings(max_repetitions=draw(st.sampled_from([5, 12])), max_runs=limit, seed=draw(st.integers(0, 99)))
+    chosen = SearchSettings(
+        max_repetitions=draw(st.sampled_from([5, 12])), max_runs=limit, seed=draw(st.integers(0, 99))
+    )
     return of, draw(st.integers(0, 10**6)), chosen, draw(st.sampled_from(sorted(STRATEGIES))), draw(st.booleans())
 
 
@@ -44,12 +46,12 @@ class Recorded:
         self.at = 0
         self.repetitions_to_certify = judge.repetitions_to_certify
 
-    def explore(self, subset: tuple[str, ...], repetitions: int) -> Outcome:
+    def explore(self, subset: tuple[str, ...], repetitions: int) -> SubsetOutcome:
         if repetitions:
             self._next(("explore", subset, repetitions))
         return self.judge.explore(subset, repetitions)
 
-    def certify(self, subset: tuple[str, ...], repetitions: int, level: float) -> Outcome:
+    def certify(self, subset: tuple[str, ...], repetitions: int, level: float) -> SubsetOutcome:
         self._next(("certify", subset, repetitions))
         return self.judge.certify(subset, repetitions, level)
 
@@ -150,7 +152,7 @@ def test_found_subsets_are_valid_and_no_fewer_than_possible(strategy):
     ratios = []
     for seed in range(25):
         of = program(np.random.default_rng(seed), metrics=8)
-        plan = search(of.metrics, Oracle(of), Settings(), strategy=strategy)
+        plan = search(of.metrics, Oracle(of), SearchSettings(), strategy=strategy)
         valid = exact.validity(of)
         unmeasurable = {each.metric for each in plan.unmeasurable}
         fewest = exact.fewest(valid, sum(1 << at for at, metric in enumerate(of.metrics) if metric not in unmeasurable))
@@ -166,7 +168,7 @@ def test_a_search_with_noise_finds_nearly_as_few_as_possible_and_certifies_nothi
     ratios, invalid, certified = [], 0, 0
     for seed in range(12):
         of = program(np.random.default_rng([5, seed]), metrics=8)
-        plan = search(of.metrics, FastJudge(of, seed), Settings())
+        plan = search(of.metrics, FastJudge(of, seed), SearchSettings())
         valid = exact.validity(of)
         measurable = [of.metrics[at] for at in range(8) if valid[1 << at]]
         left = len(set(measurable) - {metric for subset in plan.subsets for metric in subset.metrics})
@@ -204,7 +206,7 @@ def test_the_exact_number_of_subsets_is_that_of_all_partitions():
     )
 )
 def test_the_choice_among_certificates_is_the_best_of_all(subsets):
-    chosen = best_choice([Certificate(subset, Outcome("unperturbed", 3), 0.025) for subset in subsets])
+    chosen = best_choice([Certificate(subset, SubsetOutcome("unperturbed", 3), 0.025) for subset in subsets])
     disjoint = [
         choice
         for size in range(len(subsets) + 1)

@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 
 from tests.analysis.partition.scripted import Scripted
-from unperturbed.analysis.partition import CandidateEvaluator, Settings
+from unperturbed.analysis.partition import CandidateEvaluator, SearchSettings
 from unperturbed.analysis.partition.evaluation import Limits
 from unperturbed.analysis.partition.improve import propose, regroup, suspicions
 
@@ -85,7 +85,7 @@ def test_metrics_are_regrouped_by_what_was_measured():
     """a–b, c–d, e–f do not go together: {ac}, {bd}, {ef…} can be had in two subsets."""
     apart = ("ab", "cd", "ef")
     judge = Scripted(lambda name: "perturbed" if any(set(pair) <= set(name) for pair in apart) else "unperturbed")
-    settings = Settings()
+    settings = SearchSettings()
     evaluator = CandidateEvaluator("abcdef", judge, settings, Limits(settings, lambda: 0.0), lambda _: None)
     for pair in ("ab", "cd", "ef", "ac", "bd", "ae"):
         evaluator.accepts(pair)

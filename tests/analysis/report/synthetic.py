@@ -12,7 +12,7 @@ from scipy import stats
 from unperturbed.analysis.perturbation.describe import mean_rho
 from unperturbed.analysis.perturbation.verdict import Change, Overhead, Verdict, VerdictName, combine
 from unperturbed.analysis.report.alignment import AlignmentExample
-from unperturbed.analysis.report.campaign.content import CounterSource, Headline, ReportContent, RunRow, Settings
+from unperturbed.analysis.report.campaign.content import CounterSource, Headline, ReportContent, ReportSettings, RunRow
 from unperturbed.collectors.data import Metric, Trace
 
 HARDWARE = {
@@ -248,7 +248,7 @@ def make_content(seed: int = 20, *, baseline_runs: int = 10, runs: int = 5, inte
             "level) and branch prediction counted instead; counts are repeatable and do not depend on the host.",
             simulated=True,
         ),
-        settings=Settings(0.05, 0.1, "20 ms", "process-cpu", ("IPC",), "blocks", baseline_runs, runs),
+        settings=ReportSettings(0.05, 0.1, "20 ms", "process-cpu", ("IPC",), "blocks", baseline_runs, runs),
         headline=Headline(
             "blocksort", "blocksort -c corpus.txt", "2031-05-04 10:12 UTC", 176.0, "2 CPUs, Linux 6.18", "0.1.0"
         ),

@@ -18,7 +18,7 @@ from tests.analysis.report.unpacking import unpacked
 from unperturbed.analysis.perturbation.verdict import SEVERITY, Overhead, Verdict
 from unperturbed.analysis.report.campaign import page
 from unperturbed.analysis.report.campaign.changes import shade
-from unperturbed.analysis.report.campaign.content import CounterSource, ReportContent, RunRow, Settings
+from unperturbed.analysis.report.campaign.content import CounterSource, ReportContent, ReportSettings, RunRow
 from unperturbed.analysis.report.campaign.page import render, write_report
 
 LIMIT = 2_000_000
@@ -235,7 +235,7 @@ def test_size_of_a_very_large_campaign():
         lambda c: replace(c, traces={}, alignment=None, runs=(), provenance={}, spec_text=""),
         lambda c: replace(c, verdicts=tuple(replace(v, changes=()) for v in c.verdicts)),
         lambda c: replace(c, verdicts=tuple(replace(v, changes=v.of("outer")) for v in c.verdicts)),
-        lambda c: replace(c, traces={"baseline": (), "heavy": c.traces["heavy"]}, settings=Settings()),
+        lambda c: replace(c, traces={"baseline": (), "heavy": c.traces["heavy"]}, settings=ReportSettings()),
         lambda c: replace(
             c, alignment=replace(c.alignment, milestone_scores=(), x=[1.0, 1.0], x_index=[0, 1], y_index=[0, 3])
         ),

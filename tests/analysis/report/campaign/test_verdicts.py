@@ -11,7 +11,7 @@ from tests.analysis.report.synthetic import make_change
 from unperturbed.analysis.perturbation import describe
 from unperturbed.analysis.perturbation.verdict import Overhead
 from unperturbed.analysis.report.campaign import verdicts
-from unperturbed.analysis.report.campaign.content import CounterSource, ReportContent, Settings
+from unperturbed.analysis.report.campaign.content import CounterSource, ReportContent, ReportSettings
 from unperturbed.analysis.report.campaign.results import ConfigurationResult
 from unperturbed.common import wording
 
@@ -35,7 +35,7 @@ def result(
 
 
 def content(**settings) -> ReportContent:
-    return ReportContent("c", (), CounterSource("papi"), Settings(anchor="blocks", runs=5, **settings))
+    return ReportContent("c", (), CounterSource("papi"), ReportSettings(anchor="blocks", runs=5, **settings))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import numpy as np
 from tests.analysis import simulate
 from unperturbed.analysis.partition import Plan, Reference, partition
 from unperturbed.analysis.perturbation import Baseline, Verdict
-from unperturbed.analysis.report import CounterSource, Headline, ReportContent, RunRow, Settings
+from unperturbed.analysis.report import CounterSource, Headline, ReportContent, ReportSettings, RunRow
 from unperturbed.collectors.data import Metric, Trace
 
 NAMES = ("H0", "H1", "H2", "H3")
@@ -72,7 +72,7 @@ def make_partition_content() -> ReportContent:
         campaign="quickstart-partition",
         verdicts=(),
         source=CounterSource("simulated by callgrind", "A model of caches counted.", simulated=True),
-        settings=Settings(0.05, TOLERANCE, "20 ms", "process-cpu", ("H0",), "steps", 8, 5),
+        settings=ReportSettings(0.05, TOLERANCE, "20 ms", "process-cpu", ("H0",), "steps", 8, 5),
         headline=Headline(
             "blocksort", "blocksort -c corpus.txt", "2031-05-04 10:12 UTC", 176.0, "2 CPUs, Linux 6.18", "0.1.0"
         ),
