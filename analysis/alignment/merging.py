@@ -305,7 +305,7 @@ def merge(
         )
         groups.setdefault(key, []).append(trace)
     if not groups:
-        raise DataError("there is no trace to merge")
+        raise DataError("no trace to merge: give at least one")
     joined: _Align = partial(
         _align, on=None if on is None else tuple(on), anchor=anchor, budget=budget, penalty=penalty
     )

@@ -236,7 +236,7 @@ def align(
     """
     require_traces((a, b))
     if method not in ("dtw", "milestones", "paper"):
-        raise ValueError(f"the method is dtw, milestones or paper, not {method!r}")
+        raise ValueError(f"unknown method {method!r}: use dtw, milestones or paper")
     if method == "paper":
         if penalty:
             raise ValueError('method="paper" has no penalty')

@@ -210,7 +210,7 @@ class Translator:
         if isinstance(node.op, ast.Not):
             return Term(self._of_type(node.operand, "truth").not_(), "truth")
         if isinstance(node.op, ast.Invert):
-            raise self._error(node, "~ is not known; write not")
+            raise self._error(node, "unsupported operator ~: write `not`")
         value = self._number(node.operand)
         return Term(-value if isinstance(node.op, ast.USub) else value, "number")
 
@@ -231,7 +231,7 @@ class Translator:
                 if isinstance(node.op, ast.Div):
                     return Term(left / safe, "number")
                 return Term(left // safe if isinstance(node.op, ast.FloorDiv) else left % safe, "number")
-        raise self._error(node, "this operator is not known; there are + - * / // % **")
+        raise self._error(node, "unsupported operator: use + - * / // % or **")
 
     def _power(self, node: ast.BinOp, base: pl.Expr, exponent: pl.Expr) -> Term:
         by_zero = self._step((base == 0) & (exponent < 0))
@@ -246,7 +246,7 @@ class Translator:
         name = node.func.id
         if name not in _FUNCTIONS and name not in _EXTREMES:
             known = ", ".join(sorted({*_FUNCTIONS, *_EXTREMES}))
-            raise self._error(node, f"no function {name!r}; there are {known}")
+            raise self._error(node, f"unknown function {name!r}: use one of {known}")
         if node.keywords or any(isinstance(one, ast.Starred) for one in node.args):
             raise self._error(node, f"{name} takes plain arguments only")
         if name in _EXTREMES:
@@ -291,22 +291,22 @@ class Translator:
 
     def _compared(self, operator: ast.cmpop, right: ast.expr) -> Term:
         if type(operator) not in _COMPARISONS:
-            raise self._error(right, "is and is not are not known; write == or !=")
+            raise self._error(right, "unsupported `is`: write == or !=")
         return self.term(right)
 
     def _pair(self, first: Term, operator: ast.cmpop, second: Term, right: ast.expr) -> pl.Expr:
         compare = _COMPARISONS[type(operator)]
         if "text" in {first.type, second.type}:
             if first.type != second.type:
-                raise self._error(right, f"{TYPE_NAMES[first.type]} is compared with {TYPE_NAMES[second.type]}")
+                raise self._error(right, f"cannot compare {TYPE_NAMES[first.type]} with {TYPE_NAMES[second.type]}")
             if not isinstance(operator, ast.Eq | ast.NotEq):
-                raise self._error(right, "text is equal or not; it has no order here")
+                raise self._error(right, "text has no order: compare it by == or !=")
             return compare(first.value, second.value)
         return compare(_as_number(first), _as_number(second))
 
     def _member(self, first: Term, right: ast.expr) -> pl.Expr:
         if not isinstance(right, ast.Tuple | ast.List | ast.Set) or not right.elts:
-            raise self._error(right, "in is followed by literals, as in datatype in ('int', 'float')")
+            raise self._error(right, "`in` takes literals, as in datatype in ('int', 'float')")
         options = [literal(self._text, one) for one in right.elts]
         term, keys = self._keys(first, right, options)
         return term.is_in(keys)
@@ -345,11 +345,11 @@ class Translator:
             raise self._error(node, "the mapping is empty")
         options = [literal(self._text, key) for key in table.keys if key is not None]
         if len(options) < len(table.keys):
-            raise self._error(node, "** is not known in a mapping")
+            raise self._error(node, "unsupported ** in a mapping")
         results, kind = common_type(self._text, table, [literal(self._text, value) for value in table.values])
         term, keys = self._keys(self.term(node.slice), table, options)
         if len(set(keys)) < len(keys):
-            raise self._error(table, "a key of the mapping comes twice")
+            raise self._error(table, "duplicate key in the mapping")
         self._check(node, term.is_in(keys).not_(), term, "the mapping has no entry")
         dtype = {"number": pl.Float64, "truth": pl.Boolean, "text": pl.String}[kind]
         return Term(term.replace_strict(keys, results, default=None, return_dtype=dtype()), kind)
@@ -358,7 +358,7 @@ class Translator:
         """Return a term and the literals that it is compared with, of one type."""
         keys, kind = common_type(self._text, at, options)
         if "text" in {term.type, kind} and term.type != kind:
-            raise self._error(at, f"{TYPE_NAMES[term.type]} is looked up in {TYPE_NAMES[kind]}")
+            raise self._error(at, f"{TYPE_NAMES[term.type]} cannot match a key that is {TYPE_NAMES[kind]}")
         if term.type == kind:
             return term.value, keys
         return _as_number(term), [float(key) for key in keys]
