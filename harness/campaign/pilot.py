@@ -22,9 +22,9 @@ from unperturbed.harness.campaign.session import Session, build_configurations, 
 from unperturbed.harness.program.software_metrics import SoftwareMetrics, check_hit_rates, hit_rates
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.load import metric_position
+from unperturbed.harness.spec.quantities import Interval, WorkInterval
 from unperturbed.harness.spec.sections.campaign import BASELINE, PILOT
 from unperturbed.harness.spec.sections.measure import SHORTEST_INTERVAL_NS
-from unperturbed.harness.spec.values.intervals import Interval, WorkInterval
 
 _CLOCK_MONOTONIC_COARSE = 6
 _PILOT_CAPACITY = 1 << 17

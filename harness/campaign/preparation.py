@@ -38,7 +38,7 @@ from unperturbed.harness.program.build import check_compilers, find_source
 from unperturbed.harness.program.sources import program_identity
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.sections.campaign import PILOT, REFERENCE
-from unperturbed.harness.spec.values.placeholders import substitute
+from unperturbed.harness.spec.text import substitute
 
 
 def prepare(

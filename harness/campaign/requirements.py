@@ -11,7 +11,7 @@ from unperturbed.errors import HostError, SpecError
 from unperturbed.harness.campaign.plan import configurations
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.load import key_position, metric_position
-from unperturbed.harness.spec.values.intervals import WorkInterval
+from unperturbed.harness.spec.quantities import WorkInterval
 
 _NO_EVENT = "none of the metrics is a hardware event, so perturbation cannot be detected"
 _SIMULATE = "PAPI_TOT_INS and the like can be simulated (source: auto, sampler: inside)"

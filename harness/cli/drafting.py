@@ -69,7 +69,7 @@ class Drafted:
 @contextmanager
 def _faults_of_options() -> Iterator[None]:
     """Name no line of a spec that was not written: what is wrong in it was typed."""
-    from unperturbed.harness.spec.errors import InvalidSpec
+    from unperturbed.harness.spec.yaml import InvalidSpec
 
     try:
         yield

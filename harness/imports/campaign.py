@@ -19,7 +19,7 @@ from unperturbed.common.wording import counted, did_you_mean, first_of, listing
 from unperturbed.errors import DataError, SpecError
 from unperturbed.harness.campaign.manifest import Manifest, now
 from unperturbed.harness.campaign.plan import PlannedRun
-from unperturbed.harness.spec.imported import Imported
+from unperturbed.harness.spec.campaign_spec import Imported
 from unperturbed.harness.spec.sections.campaign import ANCHOR, BASELINE, PILOT, REFERENCE, SHAM_PREFIX
 
 RECORD = "imported.yaml"

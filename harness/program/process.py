@@ -21,7 +21,7 @@ from unperturbed.common import supervision
 from unperturbed.errors import HostError, RunError
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.sections.program import PROGRAM_PATH
-from unperturbed.harness.spec.values.placeholders import substitute
+from unperturbed.harness.spec.text import substitute
 
 _GRACE_S = 2.0
 """Time that a command which is stopped gets to end by itself."""

@@ -19,7 +19,7 @@ from unperturbed.common import supervision
 from unperturbed.errors import HostError, SpecError
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.sections.program import PROGRAM_PATH
-from unperturbed.harness.spec.values.placeholders import PARAMETER, PLACEHOLDERS, substitute
+from unperturbed.harness.spec.text import PARAMETER, PLACEHOLDERS, substitute
 from unperturbed.instrument.layout.link_log import file_digest
 
 _NEEDED = {"apt-get": "apt", "dpkg-source": "dpkg-dev"}

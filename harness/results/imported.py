@@ -11,8 +11,7 @@ from unperturbed.common.wording import listing
 
 if TYPE_CHECKING:
     from unperturbed.harness.campaign.manifest import Manifest
-    from unperturbed.harness.spec.campaign_spec import CampaignSpec
-    from unperturbed.harness.spec.imported import Imported
+    from unperturbed.harness.spec.campaign_spec import CampaignSpec, Imported
 
 _KINDS = {
     "hardware": "counted by the processor",

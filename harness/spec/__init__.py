@@ -3,14 +3,13 @@
 ::
 
     sections/              a module a key at the top of a spec: its model, its rules, its words
-    values/                durations, sizes, caches, events, parameters, placeholders
-    yaml/                  YAML with the position of every key and value, advice on its errors
-    model, campaign_spec   what sections share; the sections as one model
-    draft, messages        a spec that is not yet validated; what is wrong with it in plain words
-    sweep_points           the points of a sweep
-    imported               what stands for the spec of a campaign that other tools recorded
+    text, quantities       names and placeholders; durations, sizes, intervals and caches
+    events                 software metrics
+    yaml                   YAML with the position of every key and value, advice on its errors
+    model, campaign_spec   what sections share; the sections as one model, and what stands for it in an import
+    draft, validation      a spec that is not yet validated; its JSON Schema, and what is wrong in plain words
     load                   all of it in one function, and the digest
-    schema, docs           JSON Schema and the reference page, from the models
+    docs                   the reference page, from the models
 
 Another distribution adds a key at the top of a spec by an entry point in the group `unperturbed.spec_keys` that names a
 `SpecKey`; its value is `CampaignSpec.extensions[name]`.

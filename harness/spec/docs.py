@@ -15,11 +15,16 @@ from typing import Any, get_args
 from unperturbed.collectors.sources.catalogue import OS_METRICS
 from unperturbed.harness.spec.campaign_spec import spec_keys, spec_model
 from unperturbed.harness.spec.model import MAY_CHANGE, Section
-from unperturbed.harness.spec.schema import mappings
-from unperturbed.harness.spec.values.caches import CACHE_PATTERN
-from unperturbed.harness.spec.values.intervals import COUNT_PATTERN
-from unperturbed.harness.spec.values.placeholders import OF_PARAMETERS, PARAMETER, PLACEHOLDERS
-from unperturbed.harness.spec.values.quantities import DURATION_PATTERN, DURATION_UNITS, SIZE_PATTERN, SIZE_UNITS
+from unperturbed.harness.spec.quantities import (
+    CACHE_PATTERN,
+    COUNT_PATTERN,
+    DURATION_PATTERN,
+    DURATION_UNITS,
+    SIZE_PATTERN,
+    SIZE_UNITS,
+)
+from unperturbed.harness.spec.text import OF_PARAMETERS, PARAMETER, PLACEHOLDERS
+from unperturbed.harness.spec.validation import mappings
 
 SMALL_EXAMPLE = """\
 name: small

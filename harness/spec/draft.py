@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unperturbed.common.wording import nearest
-from unperturbed.harness.spec.errors import Diagnostic, Position
-from unperturbed.harness.spec.yaml.positions import Document, YamlPath
+from unperturbed.harness.spec.yaml import Diagnostic, Document, Position, YamlPath
 
 if TYPE_CHECKING:
     from unperturbed.harness.spec.campaign_spec import CampaignSpec

@@ -33,7 +33,7 @@ class Command:
         from unperturbed.errors import SpecError
         from unperturbed.harness.program.sites import find_all_sites, unplaced
         from unperturbed.harness.spec.load import load_spec
-        from unperturbed.harness.spec.sweep_points import at_a_point
+        from unperturbed.harness.spec.sections.parameters import at_a_point
 
         def step(what: str) -> None:
             print(f"{what} …", file=sys.stderr)

@@ -11,7 +11,7 @@ from unperturbed.collectors.sources.catalogue import OS_METRICS, PERF_WORDS, PRE
 from unperturbed.common.expressions.metrics import parse_metric_expression
 from unperturbed.errors import SpecError
 from unperturbed.harness.spec.draft import Draft
-from unperturbed.harness.spec.yaml.positions import YamlPath
+from unperturbed.harness.spec.yaml import YamlPath
 
 PERF_METRIC = "perf-metric:"
 """Before the name of a metric of perf's tables, under `derived`."""

@@ -9,7 +9,7 @@ from pydantic import Field
 from unperturbed.harness.spec.draft import Draft
 from unperturbed.harness.spec.model import MAY_CHANGE, Because, Section, SpecKey
 from unperturbed.harness.spec.sections._metrics import Metrics, key_of, measured_are
-from unperturbed.harness.spec.values.text import Text, Texts
+from unperturbed.harness.spec.text import Text, Texts
 
 if TYPE_CHECKING:
     from unperturbed.harness.spec.campaign_spec import CampaignSpec

@@ -13,6 +13,7 @@ from unperturbed.collectors.sources.catalogue import OS_METRICS, PRESETS
 from unperturbed.common.expressions.metrics import MetricExpression, parse_metric_expression
 from unperturbed.errors import SpecError
 from unperturbed.harness.spec.draft import Draft
+from unperturbed.harness.spec.events import PRELOADED, EventFields, SoftwareMetric, means_of
 from unperturbed.harness.spec.model import (
     ADDED_LATER,
     AS_MAPPING,
@@ -26,21 +27,21 @@ from unperturbed.harness.spec.model import (
     reading,
     text_or_mapping,
 )
-from unperturbed.harness.spec.sections._metrics import NATIVE_PATTERN, check_metrics
-from unperturbed.harness.spec.sections.program import DEFAULT_TIMEOUT
-from unperturbed.harness.spec.values.caches import Simulator
-from unperturbed.harness.spec.values.events import PRELOADED, EventFields, SoftwareMetric, means_of
-from unperturbed.harness.spec.values.intervals import (
+from unperturbed.harness.spec.quantities import (
     COUNTED_BY,
     TIMES,
+    Duration,
     Interval,
     IntervalText,
+    Simulator,
     WorkInterval,
+    parse_duration,
     parse_interval,
 )
-from unperturbed.harness.spec.values.quantities import Duration, parse_duration
-from unperturbed.harness.spec.values.text import MetricName, Text
-from unperturbed.harness.spec.yaml.positions import YamlPath
+from unperturbed.harness.spec.sections._metrics import NATIVE_PATTERN, check_metrics
+from unperturbed.harness.spec.sections.program import DEFAULT_TIMEOUT
+from unperturbed.harness.spec.text import MetricName, Text
+from unperturbed.harness.spec.yaml import YamlPath
 from unperturbed.instrument.events import event_keys, parse_event
 
 SHORTEST_INTERVAL_NS = 1_000_000

@@ -10,9 +10,9 @@ from unperturbed.common.extensions import offered
 from unperturbed.common.wording import counted, did_you_mean, listing
 from unperturbed.harness.spec.draft import Draft
 from unperturbed.harness.spec.model import ADDED_LATER, MAY_CHANGE, Because, Section, SpecKey
-from unperturbed.harness.spec.values.parameters import combinations
-from unperturbed.harness.spec.values.quantities import TimeSpan, parse_duration
-from unperturbed.harness.spec.values.text import SLURM_TIME, AbsoluteFolder, Text, Texts
+from unperturbed.harness.spec.quantities import TimeSpan, parse_duration
+from unperturbed.harness.spec.sections.parameters import combinations
+from unperturbed.harness.spec.text import SLURM_TIME, AbsoluteFolder, Text, Texts
 
 LEAST_BASELINE_RUNS, LEAST_RUNS = 5, 2
 """Runs of the baseline and of each other configuration that a node needs: it is compared with its own baseline."""

@@ -14,12 +14,21 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from unperturbed.harness.spec.draft import Draft
+from unperturbed.harness.spec.events import PRELOADED, means_of
 from unperturbed.harness.spec.model import ADDED_LATER, MAY_CHANGE, Because, Frozen, Section, SpecKey, empty, reading
-from unperturbed.harness.spec.values.events import PRELOADED, means_of
-from unperturbed.harness.spec.values.placeholders import PARAMETER, PLACEHOLDERS, find_placeholders, substitute
-from unperturbed.harness.spec.values.quantities import TimeSpan, parse_duration
-from unperturbed.harness.spec.values.text import PackageName, Sha256, Text, Texts, VariableName
-from unperturbed.harness.spec.yaml.positions import YamlPath
+from unperturbed.harness.spec.quantities import TimeSpan, parse_duration
+from unperturbed.harness.spec.text import (
+    PARAMETER,
+    PLACEHOLDERS,
+    PackageName,
+    Sha256,
+    Text,
+    Texts,
+    VariableName,
+    find_placeholders,
+    substitute,
+)
+from unperturbed.harness.spec.yaml import YamlPath
 
 DEFAULT_TIMEOUT = "10 min"
 

@@ -30,9 +30,8 @@ from unperturbed.harness.program.process import Command, launch
 from unperturbed.harness.program.software_metrics import SoftwareMetrics
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.sections.campaign import REFERENCE
+from unperturbed.harness.spec.sections.parameters import Value, at_a_point, points
 from unperturbed.harness.spec.sections.program import PROGRAM_PATH
-from unperturbed.harness.spec.sweep_points import at_a_point, points
-from unperturbed.harness.spec.values.parameters import Value
 from unperturbed.harness.studies.sweep.plan import (
     Step,
     check_sweep_budget,

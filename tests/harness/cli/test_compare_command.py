@@ -14,8 +14,8 @@ from unperturbed.collectors.data import Trace
 from unperturbed.harness.campaign.plan import configurations
 from unperturbed.harness.drafts.command import Choices
 from unperturbed.harness.drafts.comparison import describe_comparison
-from unperturbed.harness.spec.errors import InvalidSpec
 from unperturbed.harness.spec.load import load_spec, parse_spec
+from unperturbed.harness.spec.yaml import InvalidSpec
 
 FEW = (
     "--runs",

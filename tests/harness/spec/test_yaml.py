@@ -9,8 +9,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unperturbed.harness.spec.errors import InvalidSpec, Position
-from unperturbed.harness.spec.yaml.positions import MAX_BYTES, MAX_DEPTH, MAX_VALUES, decode, read_yaml
+from unperturbed.harness.spec.yaml import MAX_BYTES, MAX_DEPTH, MAX_VALUES, InvalidSpec, Position, decode, read_yaml
 
 
 def _refused(text: str) -> str:

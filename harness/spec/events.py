@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema, create_model
 
 from unperturbed.errors import SpecError
 from unperturbed.harness.spec.model import Section, reading
-from unperturbed.harness.spec.values.text import Text
+from unperturbed.harness.spec.text import Text
 from unperturbed.instrument.events import DEFAULT_MAX_RATE, GROUPS, Event, EventKind, event_kinds, parse_event
 
 
