@@ -197,8 +197,7 @@ def draft(
     progress: TerminalProgress,
 ) -> Drafted:
     """Return the spec of a command, written if it is not there yet and this is not a dry run."""
-    from unperturbed.harness.drafts.saving import find_place, head_of, save, set_runs
-    from unperturbed.harness.drafts.stdin import spool_stdin
+    from unperturbed.harness.drafts.saving import find_place, head_of, save, set_runs, spool_stdin
 
     choices = _choices(arguments)
     for name, meant in zip(filter(None, arguments.metrics.split(",")), choices.hardware, strict=True):

@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from unperturbed.errors import SpecError
-from unperturbed.harness.drafts.counting import functions_of_script
-from unperturbed.harness.drafts.metrics import HardwareChoice, choose_calls, choose_hardware
-from unperturbed.harness.drafts.stdin import choose_stdin
+from unperturbed.harness.drafts.metrics import HardwareChoice, choose_calls, choose_hardware, functions_of_script
+from unperturbed.harness.drafts.saving import choose_stdin
 from unperturbed.harness.drafts.wording import (
     called,
     campaign_name,

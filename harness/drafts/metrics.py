@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +39,7 @@ _CALLS = (
     "_ZdlPv",
 )
 """Library functions that programs call for their work, those first whose counts say most."""
+_MOST_FUNCTIONS = 12
 _SYSTEM = ("libc.", "ld-linux", "linux-vdso", "libm.", "libpthread.", "libdl.", "libgcc_s.")
 """Libraries whose own calls are not the program's."""
 
@@ -105,3 +107,24 @@ def _is_interposable(name: str, program: Path, library_path: Sequence[Path]) -> 
     except SpecError:
         return False
     return True
+
+
+def functions_of_script(words: Sequence[str], folder: Path) -> tuple[str, ...]:
+    """Return the functions of a Python script that `python script.py` runs, by their names in `__main__`."""
+    if len(words) < 2 or not Path(words[0]).name.startswith("python") or not words[1].endswith(".py"):
+        return ()
+    try:
+        tree = ast.parse((folder / words[1]).read_bytes())
+    except (OSError, SyntaxError, ValueError):  # the interpreter says what is wrong with it
+        return ()
+    found = []
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            found.append(node.name)
+        elif isinstance(node, ast.ClassDef):
+            found += [
+                f"{node.name}.{one.name}"
+                for one in node.body
+                if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)
+            ]
+    return tuple(f"__main__.{name}" for name in found[:_MOST_FUNCTIONS])

@@ -6,11 +6,15 @@ of the group `unperturbed.host_checks`, which names such a record.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Literal
 
+from unperturbed.common import supervision
 from unperturbed.common.extensions import records_in
 from unperturbed.harness.host.kernel_files import REAL, Host, detect_host
 
@@ -94,8 +98,6 @@ def examine(root: Path = REAL) -> Examination:
     -----
     Takes about 1.5 s on a living host: half a second of it watches what else is running.
     """
-    from unperturbed.harness.host.pyperf import ask_pyperf, pyperf_findings  # noqa: PLC0415  it uses `Finding`
-
     host = detect_host(root)
     found = records_in("unperturbed.harness.host.checks", HostCheck, group="unperturbed.host_checks")
     checks = sorted(found.values(), key=lambda one: one.rank)
@@ -107,3 +109,83 @@ def examine(root: Path = REAL) -> Examination:
     noise = findings("noise")  # first, as the programs that other checks start are work too
     counting = findings("counting")
     return Examination(counting, (*noise, *pyperf_findings(ask_pyperf(), noise)) if root == REAL else noise)
+
+
+_ANSWER_TIME_S = 20
+_PYPERF_EXIT_CODES = (0, 1, 2)
+"""Ready; checks that failed; advice."""
+
+_SAME_AS_PYPERF: Mapping[str, str] = MappingProxyType(
+    {
+        "CPU scaling governor": "governor",
+        "Turbo Boost": "turbo",
+        "Linux scheduler": "isolation",
+        "ASLR": "layout",
+        "Power supply": "power",
+    }
+)
+"""Checks of pyperf's, each with the subject here that says the same."""
+
+_PYPERF_TUNE = "python -m pyperf system tune"
+
+
+@dataclass(frozen=True)
+class PyperfAnswer:
+    """What pyperf reports about a host."""
+
+    # advice, errors: Its advice, and the checks that failed, in its own words.
+    advice: tuple[str, ...] = ()
+    errors: tuple[str, ...] = ()
+    problem: str = ""  # Why it gave no answer; empty when it did
+
+
+def ask_pyperf() -> PyperfAnswer:
+    """Have pyperf look at this host; it changes nothing."""
+    command = [sys.executable, "-m", "pyperf", "system", "show"]
+    try:
+        shown = supervision.run(command, capture_output=True, text=True, timeout=_ANSWER_TIME_S)
+    except subprocess.TimeoutExpired:
+        return PyperfAnswer(problem=f"no answer within {_ANSWER_TIME_S} s")
+    if shown.returncode not in _PYPERF_EXIT_CODES or "System state" not in shown.stdout:
+        return PyperfAnswer(problem=(shown.stderr or shown.stdout).strip()[-200:] or f"exit code {shown.returncode}")
+    return read_pyperf_answer(shown.stdout)
+
+
+def read_pyperf_answer(output: str) -> PyperfAnswer:
+    """Parse what `pyperf system show` prints: titles underlined by `=`, below them one line an item."""
+    sections: dict[str, list[str]] = {}
+    lines = output.splitlines()
+    section: list[str] = []
+    for line, following in zip(lines, [*lines[1:], ""], strict=True):
+        if following and set(following) == {"="}:
+            section = sections.setdefault(line, [])
+        elif not line:
+            section = section if not section else []
+        elif set(line) != {"="}:
+            section.append(line)
+    return PyperfAnswer(tuple(sections.get("Advices", ())), tuple(sections.get("Errors", ())))
+
+
+def pyperf_findings(answer: PyperfAnswer, others: Sequence[Finding]) -> tuple[Finding, ...]:
+    """Turn pyperf's words into findings; faults among `others` are not repeated."""
+    if answer.problem:
+        return (Finding("pyperf", "note", f"pyperf's checks could not be made: {answer.problem}"),)
+    reported = {finding.subject for finding in others if finding.status != "good"}
+    new = [
+        line
+        for line in answer.advice
+        if not any(line.startswith(check) and reported & {same} for check, same in _SAME_AS_PYPERF.items())
+    ]
+    if not new and not answer.errors:
+        return (Finding("pyperf", "good", "pyperf's own checks have nothing to add"),)
+    return tuple(
+        [Finding("pyperf", "note", line, "Advice of pyperf's checks.", _mend_by_pyperf(line)) for line in new]
+        + [Finding("pyperf", "note", line, "A check of pyperf's that failed.") for line in answer.errors]
+    )
+
+
+def _mend_by_pyperf(advice: str) -> str | None:
+    if advice.startswith("Perf event: Set max sample rate"):
+        return "sysctl kernel.perf_event_max_sample_rate=1"
+    # What pyperf wants on the kernel's command line, no command of its own changes.
+    return None if advice.startswith(("Linux scheduler", "Check nohz_full")) else _PYPERF_TUNE

@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 
 from unperturbed.common import supervision
-from unperturbed.harness.host.pyperf import PyperfAnswer, ask_pyperf
+from unperturbed.harness.host.doctor import PyperfAnswer, ask_pyperf
 
 _PACKAGES = ("unperturbed", "libclang", "numba", "numpy", "polars", "psutil", "pydantic", "pyperf", "scipy")
 _FIXED = ("perf_version", "platform", "hostname", "boot_time", "cpu_model_name", "cpu_machine", "cpu_count")

@@ -22,7 +22,7 @@ class Command:
 
     def run(self, arguments: argparse.Namespace) -> int:
         """Print the schema."""
-        from unperturbed.harness.results.schemas import result_schema
+        from unperturbed.harness.results import result_schema
         from unperturbed.harness.spec.validation import json_schema
 
         schema = json_schema() if arguments.file == "spec" else result_schema(arguments.file)

@@ -11,8 +11,7 @@ from unperturbed.collectors.data import Metric, Trace
 from unperturbed.common.wording import did_you_mean, listing
 from unperturbed.errors import SpecError
 from unperturbed.harness.campaign.manifest import Manifest, RunState
-from unperturbed.harness.campaign.traces import read_run
-from unperturbed.harness.library.intervals import scan_intervals, tidy_traces
+from unperturbed.harness.campaign.traces import read_run, scan_intervals, tidy_traces
 from unperturbed.harness.results.recorded import recorded_campaign
 
 if TYPE_CHECKING:
@@ -93,12 +92,6 @@ class ExportedRuns:
 def has_total(metric: Metric) -> bool:
     """Return whether a metric's values may be summed over intervals."""
     return metric.semantics == "counter" and metric.kind != "derived"
-
-
-def title_of(metric: Metric) -> str:
-    """Return a metric's name, and what a reader must not overlook of it."""
-    marks = [*(["simulated"] if metric.kind == "simulated" else []), *(["scaled"] if metric.scaled else [])]
-    return f"{metric.name} ({', '.join(marks)})" if marks else metric.name
 
 
 def single_run(trace: Trace, name: str) -> ExportedRuns:

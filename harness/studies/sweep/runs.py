@@ -17,8 +17,7 @@ from typing import Any
 
 from unperturbed.collectors.planning.passes import Passes
 from unperturbed.errors import HostError, RunError
-from unperturbed.harness.campaign.attempts import Attempt, RunQueue, RunResult
-from unperturbed.harness.campaign.execution import SWEEP, lock_campaign
+from unperturbed.harness.campaign.execution import SWEEP, Attempt, RunQueue, RunResult, lock_campaign
 from unperturbed.harness.campaign.manifest import Manifest
 from unperturbed.harness.campaign.plan import NATIVE, PlannedRun, configurations
 from unperturbed.harness.campaign.preparation import build_and_stage, detect_host, make_empty_folder

@@ -13,7 +13,7 @@ import numpy as np
 import yaml
 
 from unperturbed.collectors.data import Kind, Trace
-from unperturbed.collectors.imports import ImportFormat, find_format, read_traces
+from unperturbed.collectors.imports import ImportFormat, find_files, find_format, read_traces, recognise
 from unperturbed.common.scratch import scratch_folder
 from unperturbed.common.wording import counted, did_you_mean, first_of, listing
 from unperturbed.errors import DataError, SpecError
@@ -67,7 +67,7 @@ def import_campaign(
         format=chosen.name,
         title=chosen.title,
         options=dict(options or {}),
-        files=tuple(_files(ordered)),
+        files=tuple(_files_of(ordered)),
         configurations={name: len(runs) for name, runs in ordered.items()},
         metrics=metrics,
         align_on=_chosen_to_align(align_on, metrics),
@@ -192,7 +192,7 @@ def _notes_of(traces: Sequence[Trace]) -> list[str]:
     return said[:_MOST_NOTES] + further
 
 
-def _files(found: Mapping[str, list[Trace]]) -> list[dict[str, Any]]:
+def _files_of(found: Mapping[str, list[Trace]]) -> list[dict[str, Any]]:
     files: dict[tuple[str, str], dict[str, Any]] = {}
     for number, (name, trace) in enumerate(((name, trace) for name, runs in found.items() for trace in runs), 1):
         file, digest = str(trace.attributes["file"]), str(trace.attributes["sha256"])
@@ -279,3 +279,25 @@ def _order(traces: Sequence[Trace]) -> list[int]:
     ranks = np.empty(len(traces), np.int64)
     ranks[sorted(range(len(traces)), key=lambda at: started[at])] = np.arange(len(traces))
     return [int(rank) for rank in ranks]
+
+
+_LOOKED_AT = 20
+
+
+def what_to_type(path: Path) -> str:
+    """Return which command takes a file or folder of another tool; '' for what is of none."""
+    try:
+        files = find_files(path)[:_LOOKED_AT]
+    except (DataError, OSError):
+        return ""
+    for file in files:
+        found = recognise(file)
+        if found is not None:
+            what = f"{path}: this is {found.title}" if path.is_file() else f"{path}: its files are {found.title}"
+            place = path if path.is_dir() else path.parent
+            return (
+                f"{what}; to check such runs, type `unperturbed check --from {found.name} --baseline '{place}/…' "
+                f"--checked '…'`, and for a campaign of them `unperturbed import {found.name} FILES --as baseline "
+                "FILES --as NAME -o CAMPAIGN`"
+            )
+    return ""
