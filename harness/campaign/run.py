@@ -87,9 +87,8 @@ def run_plain(
     shown = f"The command was: {shlex.join(command.argv)}"
     if outcome.timed_out:
         raise RunError(
-            f"the program did not end within its timeout of {spec.program.timeout.seconds:g} s, although nothing "
-            "was measured; raise "
-            f"`timeout` (a simulated run is 25 to 60 times slower). {shown}"
+            f"the program did not end within its timeout of {spec.program.timeout.seconds:g} s, although nothing was "
+            f"measured; raise `timeout` (a simulated run is 25 to 60 times slower). {shown}"
         )
     if outcome.exit_code != spec.program.exit_code:
         raise RunError(
@@ -279,9 +278,8 @@ def _check_outcome(spec: CampaignSpec, command: Command, outcome: Outcome, expec
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
     if outcome.exit_code == _KILLED + (spec.measure.signal or SIGNAL):
         raise RunError(
-            "the program was killed by the sampler's signal: it took the signal's handler away, or sent its timer to "
-            "a program it became. Choose "
-            "another by `signal:`, or take sampler: outside"
+            "the program was killed by the sampler's signal: it took the signal's handler away, or sent its timer to a "
+            "program it became. Choose another by `signal:`, or take sampler: outside"
         )
     if outcome.exit_code != expected.exit_code:
         raise RunError(
@@ -291,10 +289,9 @@ def _check_outcome(spec: CampaignSpec, command: Command, outcome: Outcome, expec
     if digest != expected.digest:
         raise RunError(
             f"the program gave another result than when it was not measured (sha256 {digest[:12]}…, expected "
-            f"{expected.digest[:12]}…): "
-            "measuring changed it, or it is not deterministic. Compare "
-            f"{folder / 'stdout'} with that of the untouched program's run, {folder.with_name(expected.run) / 'stdout'}"
-            "; for a program that prints times or addresses write `result: any`"
+            f"{expected.digest[:12]}…): measuring changed it, or it is not deterministic. Compare {folder / 'stdout'} "
+            f"with that of the untouched program's run, {folder.with_name(expected.run) / 'stdout'}; for a program "
+            "that prints times or addresses write `result: any`"
         )
 
 
@@ -313,8 +310,7 @@ def _check_end(records: Records, ended_ns: int, setup: Setup, *, wrapped: bool) 
     if missing_ns > max(_UNSEEN_NS, longest_ns, _UNSEEN_SHARE * float(ended_ns - stamps[0])):
         raise RunError(
             f"the records end {missing_ns / 1e9:.2g} s before the program did: it replaced itself by another (exec), "
-            "or switched the sampler's "
-            "signal off. Measure that other program itself, or take sampler: outside"
+            "or switched the sampler's signal off. Measure that other program itself, or take sampler: outside"
         )
 
 

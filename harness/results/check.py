@@ -188,8 +188,7 @@ def _check_pass(pass_: _Pass, found: _Found) -> None:
         if item.name == ANCHOR and combine_checks(ANCHOR, inner, outer).verdict == "perturbed":
             found.note(
                 f"The anchor {anchor!r} alone perturbs the program: the outer checks of the subsets compare with its "
-                "perturbed runs. "
-                "Choose a rarer milestone."
+                "perturbed runs. Choose a rarer milestone."
             )
         sham = next((other.name for other in planned if other.sham_of == item.name), "")
         if len(pass_.traces.get(sham, ())) >= MINIMUM_RUNS and how.method == "runs":

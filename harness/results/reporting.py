@@ -418,6 +418,5 @@ def _observed(traces: Sequence[Trace]) -> Iterable[str]:
     real_time = "with" if all(trace.attributes["real_time"] for trace in seen) else "without"
     yield (
         f"The observer ran {place}, {real_time} real-time priority; the program's processors took {interrupts:.2g} "
-        "function call interrupts "
-        "a record, the kernel's own among them."
+        "function call interrupts a record, the kernel's own among them."
     )

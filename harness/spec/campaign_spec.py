@@ -32,7 +32,6 @@ NAME = SpecKey(
     "Name of the campaign, and of its folder.",
     required=True,
     examples=("quickstart",),
-    sample="name: everything\n",
 )
 
 SchemaVersion: TypeAlias = Literal[1]
@@ -45,7 +44,6 @@ VERSION = SpecKey(
     "(docs/reference/stability.md).",
     default=lambda: CURRENT,
     examples=(CURRENT,),
-    sample=f"schema_version: {CURRENT}\n",
 )
 
 PerfMetrics = Annotated[Mapping[Text, Derived], Frozen]
@@ -58,13 +56,6 @@ PERF_METRICS = SpecKey(
     "is missing, or to keep it whatever perf is installed.",
     default=empty,
     examples=({"tma_retiring": "'perf::topdown-retiring' / 'perf::slots'"},),
-    sample="""\
-perf_metrics: {tma_retiring: "'perf::topdown-retiring' / 'perf::slots'"}
-""",
-    notes="""\
-- `derived: {retiring: perf-metric:tma_retiring}` stands for perf's formula of `tma_retiring`. Its events are added to
-  `hardware`, and one pass counts all of them where they fit it. `unperturbed metrics tma` lists perf's metrics.
-""",
 )
 
 _EXTENSION = "extension_"

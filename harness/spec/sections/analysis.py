@@ -99,16 +99,4 @@ ANALYSIS = SpecKey(
     "How runs are aligned and judged.",
     _check,
     default=Analysis,
-    sample="""\
-analysis:
-  align_on: [IPC]
-  anchor: blocks
-  alpha: 0.05
-  tolerance: 0.1
-  fail_on: perturbed
-""",
-    notes="""\
-- Runs are aligned on what every configuration measures: hardware metrics, operating-system metrics, and metrics derived
-  from these.
-""",
 )

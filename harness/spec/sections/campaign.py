@@ -181,24 +181,6 @@ CAMPAIGN = SpecKey(
     "How many runs of which configurations.",
     _check,
     default=Design,
-    sample="""\
-campaign:
-  baseline_runs: 10
-  runs: 5
-  subsets: {light: [compares], heavy: [compares, pushes], others: [depth, allocations, reads]}
-  sham: false
-  layouts: fixed                     # or   varied
-  seed: 1
-  order: blocks
-  retries: 1
-  max_runs: 200
-  max_hours: 4
-""",
-    notes="""\
-- Every software metric is in a subset, or is the anchor. A subset cannot be named `baseline`, `anchor`, `pilot` or
-  `reference`, nor begin with `sham-`.
-- `layouts: varied` needs a `build` by `{cc}` or `{cxx}`: a program that is built elsewhere has one layout.
-""",
 )
 
 
@@ -303,13 +285,4 @@ PROGRAMS = SpecKey(
     _check_programs,
     default=empty,
     examples=({"clang": {"compilers": {"cc": "clang"}}},),
-    sample="""\
-programs:
-  clang: {compilers: {cc: clang}}
-  one_arena: {environment: {MALLOC_ARENA_MAX: "1"}}
-""",
-    notes="""\
-- All programs under `programs` share `prepare` and `inputs` of `program`. Each must give the result of its own
-  unmeasured run, which may differ from that of `program`.
-""",
 )

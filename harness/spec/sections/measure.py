@@ -392,42 +392,4 @@ MEASURE = SpecKey(
     "What is measured of it, and how often.",
     _check,
     required=True,
-    sample="""\
-measure:
-  interval: 20 ms                    # or   {records: 3000}, or   2 M instructions
-  clock: auto
-  sampler: inside                    # or   outside, with   observer_cpu: 1
-  threads: main
-  children: false
-  reading: read
-  multiplex: false
-  signal: 38
-  alternate_stack: false
-  pin: true
-  source: auto
-  hardware: [PAPI_TOT_INS, PAPI_TOT_CYC, PAPI_L1_DCM]
-  os: [minor_faults]
-  software:
-    blocks: {enter: compress_block}
-    compares: {call: compare, in: "sort_*", file: "*.c"}
-    pushes: {write: Stack.depth, threads: exact}
-    depth: {gauge: "stack.c::depth"}
-    allocations: {preload: malloc}
-    reads: {probe: {uprobe: "libc.so.6:read", max_rate: 20000}}
-  derived: {IPC: PAPI_TOT_INS / PAPI_TOT_CYC, retiring: perf-metric:tma_retiring}
-  simulator: {I1: 32 KiB 8-way 64 B, D1: 32 KiB 8-way 64 B, LL: 1 MiB 16-way 64 B}
-""",
-    notes="""\
-- The metrics' names are unique over `hardware`, `os`, `software` and `derived`.
-- At least one metric is listed under `hardware` or `os`: the baseline measures these alone.
-- A derived metric is computed from measured metrics, not from derived ones, and needs a subset that holds all its
-  software metrics.
-- The observer (`sampler: outside`) reads the running counters of all threads, by wall-clock time. `clock`, `reading`,
-  `threads`, `signal` and `alternate_stack` are only for the inside sampler; `children`, `observer_cpu` and `pin` are
-  only for the observer. Simulated counts need the inside sampler.
-- `clock: work` needs simulated counts and an interval by a number of records.
-- Counts end an interval (`interval: 2 M instructions`) only where perf_event or PAPI counts: the metric is listed under
-  `hardware`, and is `instructions`, `cycles` or its name. k, M and G stand for thousands, millions and billions.
-  `clock` and `multiplex` have no meaning then.
-""",
 )

@@ -135,10 +135,4 @@ NODES = SpecKey(
     "Nodes of a cluster that share the runs. Without it, this host makes them all.",
     _check,
     examples=({"engine": "slurm", "count": 4, "constraint": "typea", "time": "2:00:00"},),
-    notes="""\
-- With `nodes`, `baseline_runs` and `runs` are totals, and each node makes its share: at least 5 of the baseline, and 2
-  of every other configuration. In a sweep with `nodes`, there are at least as many points as nodes, and no parameter or
-  metric is called `node`. With `layouts: varied`, each node has layouts of its own, and runs the program from a copy of
-  the builds.
-""",
 )

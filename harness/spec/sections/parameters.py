@@ -373,9 +373,8 @@ def _check_points(draft: Draft) -> None:
     if not drawn and has_points:
         draft.report_key(
             ("campaign", "points"),
-            f"lists and ranges alone give every combination, {count:,} points: remove `points`, or have a "
-            "parameter drawn, as in "
-            "`{choice: [1, 2]}`",
+            f"lists and ranges alone give every combination, {count:,} points: remove `points`, or have a parameter "
+            "drawn, as in `{choice: [1, 2]}`",
         )
     elif not drawn and count > MOST_POINTS:
         draft.report_key(
@@ -394,12 +393,6 @@ PARAMETERS = SpecKey(
     _check,
     default=empty,
     examples=({"n": {"uniform": [5, 300]}, "datatype": ["float", "double"]},),
-    notes="""\
-- A sweep (`parameters:`) counts whole runs: `interval`, `clock`, `reading`, `multiplex`, `output_digest`, everything
-  under `analysis` and all of `campaign` but `points`, `repetitions`, `native_runs`, `seed`, `retries`, `max_runs` and
-  `max_hours` have no meaning in it. Give `points` if a parameter is drawn, and only then. Every parameter must be used
-  in `run`, `environment` or `stdin`, and no metric may have its name. A sweep needs no metric.
-""",
 )
 
 

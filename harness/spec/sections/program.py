@@ -407,26 +407,4 @@ PROGRAM = SpecKey(
     "Which program: its source, how it is built and run.",
     _check,
     required=True,
-    sample="""\
-program:
-  source: blocksort                  # or   debian: bzip2
-  prepare: "{python} make_corpus.py --size 600000 {inputs}/corpus.txt"
-  build: make CC={cc}
-  compilers: {cc: gcc, cxx: g++}
-  run: "{build}/blocksort -c {inputs}/corpus.txt"
-  shell: false
-  inputs: [words.txt]
-  stdin: "{inputs}/words.txt"
-  outputs: [out.bin]
-  environment: {TZ: UTC}
-  working_folder: "{scratch}"
-  timeout: 2 min
-  exit_code: 0
-  result: same                       # or   any, for a program that prints times
-""",
-    notes="""\
-- Give `source` or `debian`, not both. With neither, leave `build` out too. `run` then names a program of this host, and
-  only software metrics that need no source are possible (`probe`, `preload`, `python`).
-- With software metrics that are compiled in, `build` must call `{cc}` or `{cxx}`.
-""",
 )
