@@ -1,4 +1,4 @@
-"""Run a campaign from its spec to its last trace: lock its folder, prepare, plan, execute.
+"""Run a campaign from its spec to its last trace: lock its folder, prepare, plan, make one run after the other.
 
 Interrupted anywhere, the same call continues.
 """
@@ -13,7 +13,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -32,116 +32,6 @@ from unperturbed.harness.host import state as host
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.load import changed_keys
 from unperturbed.harness.spec.sections.campaign import PILOT
-
-
-class RunQueue:
-    """The planned runs of a campaign in the order of the plan.
-
-    `make`: Makes one attempt at a run: `make(run, attempt)` returns its `RunResult`. A `RunError` is a failed attempt.
-    """
-
-    def __init__(
-        self,
-        session: Session,
-        planned: Sequence[PlannedRun],
-        manifest: Manifest,
-        progress: Progress,
-        *,
-        total: int,
-        durations: Durations,
-        make: Callable[[PlannedRun, Attempt], RunResult],
-    ) -> None:
-        self._folder = session.folder
-        self._design = session.spec.campaign
-        self._planned = planned
-        self._position = {run.id: total - len(planned) + place for place, run in enumerate(planned)}
-        self._manifest, self._progress, self._total = manifest, progress, total
-        self._durations, self._make = durations, make
-        self._left = Counter(run.pass_name for run in planned)
-        self._another_follows = False
-
-    def make_all(self) -> None:
-        """Make the runs in the order of the plan while there is time."""
-        started, limit = time.monotonic(), self._design.max_hours
-        self._another_follows = True
-        try:
-            for run in self._planned:
-                if not self.skip(run):
-                    if limit is not None and time.monotonic() - started > limit * 3600:
-                        raise RunError(
-                            f"max_hours ({limit:g}) is reached: {self._position[run.id]} of {self._total} runs are "
-                            "done; repeat the command to make the rest"
-                        )
-                    self.make_run(run)
-                self._left[run.pass_name] -= 1
-        finally:
-            self._another_follows = False
-            self._manifest.settle()
-
-    def skip(self, _run: PlannedRun) -> bool:
-        """Return whether a run is of no use any more."""
-        return False
-
-    def make_run(self, run: PlannedRun) -> None:
-        """Make one run, with as many attempts as the spec allows."""
-        left = self._durations.expected(self._left)
-        self._progress.starting(run, done=self._position[run.id], total=self._total, seconds_left=left)
-        self._durations.add(run.pass_name, self._attempt(run))
-
-    def _attempt(self, run: PlannedRun) -> float:
-        """Attempt a run until it succeeds or has used the attempts of this session; return the seconds of the last."""
-        before = sum(failure.run == run.id for failure in self._manifest.failures())
-        last = before + self._design.retries + 1
-        for number in range(before + 1, last + 1):
-            folder = make_empty_folder(self._folder / "runs" / run.id)
-            host_before = host.state()
-            self._manifest.start(run, attempt=number, started=now(), host=host_before)
-            started = time.monotonic()
-            try:
-                done = self._make(run, Attempt(folder, number, host_before))
-            except RunError as error:
-                took = time.monotonic() - started
-                self._manifest.fail(run, seconds=took, error=str(error), host=host.state(), final=number == last)
-                self._progress.failed(run, number, str(error))
-                _keep_failed(folder, number)
-            else:
-                took = time.monotonic() - started
-                self._manifest.finish(
-                    run,
-                    seconds=done.seconds,
-                    intervals=done.intervals,
-                    host=host.state(),
-                    totals=done.totals,
-                    waits=self._another_follows,
-                )
-                break
-        return took
-
-
-@dataclass(frozen=True)
-class Attempt:
-    """One attempt at a run."""
-
-    folder: Path  # The run's folder, empty
-    number: int  # Counted from 1, over all sessions
-    host_before: Mapping[str, Any]  # The host's state before it
-
-
-@dataclass(frozen=True)
-class RunResult:
-    """What is recorded of a finished run."""
-
-    seconds: float  # How long the program took
-    intervals: int  # Length of its trace
-    totals: Mapping[str, Any] | None = None  # What a whole run of a sweep gave
-
-
-def _keep_failed(folder: Path, attempt: int) -> None:
-    """Keep what a failed attempt left, for the user to look at, out of the next attempt's way."""
-    kept = folder.with_name(f"{folder.name}-failed-{attempt}")
-    shutil.rmtree(kept, ignore_errors=True)
-    folder.rename(kept)
-
 
 CAMPAIGN = "a campaign"
 """The purpose of a folder whose runs the spec plans."""
@@ -266,16 +156,8 @@ def execute_plan(
     durations = Durations()
     for name, taken in seconds.items():
         durations.add(name, taken)
-    queue = RunQueue(
-        session,
-        planned,
-        manifest,
-        progress,
-        total=len(states),
-        durations=durations,
-        make=partial(_make, session, samplings),
-    )
-    queue.make_all()
+    make = partial(_make, session, samplings)
+    RunQueue(session, planned, manifest, progress, len(states), durations, make).make_all()
 
 
 def _make(session: Session, samplings: Mapping[str, Sampling], run: PlannedRun, attempt: Attempt) -> RunResult:
@@ -295,6 +177,106 @@ def _make(session: Session, samplings: Mapping[str, Sampling], run: PlannedRun, 
             host_before=attempt.host_before,
         )
     return RunResult(trace.attributes["seconds"], len(trace))
+
+
+@dataclass
+class RunQueue:
+    """The planned runs of a campaign, made one after the other in the order of the plan."""
+
+    session: Session
+    planned: Sequence[PlannedRun]
+    manifest: Manifest
+    progress: Progress
+    total: int  # Runs of the campaign, those included that are done
+    durations: Durations
+    # Makes one attempt at a run. A `RunError` is a failed attempt.
+    make: Callable[[PlannedRun, Attempt], RunResult]
+    _done: int = 0  # Runs before the one that is made
+    _left: Counter[str] = field(default_factory=Counter)  # Runs that are left of each pass, that one included
+    _another_follows: bool = False
+
+    def make_all(self) -> None:
+        """Make the runs while there is time."""
+        started, limit = time.monotonic(), self.session.spec.campaign.max_hours
+        self._another_follows, self._left = True, Counter(run.pass_name for run in self.planned)
+        try:
+            for done, run in enumerate(self.planned, self.total - len(self.planned)):
+                self._done = done
+                if not self.skip(run):
+                    if limit is not None and time.monotonic() - started > limit * 3600:
+                        raise RunError(
+                            f"max_hours ({limit:g}) is reached: {done} of {self.total} runs are done; repeat "
+                            "the command to make the rest"
+                        )
+                    self.make_run(run)
+                self._left[run.pass_name] -= 1
+        finally:
+            self._another_follows = False
+            self.manifest.settle()
+
+    def skip(self, _run: PlannedRun) -> bool:
+        """Return whether a run is of no use any more."""
+        return False
+
+    def make_run(self, run: PlannedRun) -> None:
+        """Make one run, with as many attempts as the spec allows."""
+        left = self.durations.expected(self._left)
+        self.progress.starting(run, done=self._done, total=self.total, seconds_left=left)
+        self.durations.add(run.pass_name, self._attempt(run))
+
+    def _attempt(self, run: PlannedRun) -> float:
+        """Attempt a run until it succeeds or has used the attempts of this session; return the seconds of the last."""
+        before = sum(failure.run == run.id for failure in self.manifest.failures())
+        last = before + self.session.spec.campaign.retries + 1
+        for number in range(before + 1, last + 1):
+            folder = make_empty_folder(self.session.folder / "runs" / run.id)
+            host_before = host.state()
+            self.manifest.start(run, attempt=number, started=now(), host=host_before)
+            started = time.monotonic()
+            try:
+                done = self.make(run, Attempt(folder, number, host_before))
+            except RunError as error:
+                took = time.monotonic() - started
+                self.manifest.fail(run, seconds=took, error=str(error), host=host.state(), final=number == last)
+                self.progress.failed(run, number, str(error))
+                _keep_failed(folder, number)
+            else:
+                took = time.monotonic() - started
+                self.manifest.finish(
+                    run,
+                    seconds=done.seconds,
+                    intervals=done.intervals,
+                    host=host.state(),
+                    totals=done.totals,
+                    waits=self._another_follows,
+                )
+                break
+        return took
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One attempt at a run."""
+
+    folder: Path  # The run's folder, empty
+    number: int  # Counted from 1, over all sessions
+    host_before: Mapping[str, Any]  # The host's state before it
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What is recorded of a finished run."""
+
+    seconds: float  # How long the program took
+    intervals: int  # Length of its trace
+    totals: Mapping[str, Any] | None = None  # What a whole run of a sweep gave
+
+
+def _keep_failed(folder: Path, attempt: int) -> None:
+    """Keep what a failed attempt left, for the user to look at, out of the next attempt's way."""
+    kept = folder.with_name(f"{folder.name}-failed-{attempt}")
+    shutil.rmtree(kept, ignore_errors=True)
+    folder.rename(kept)
 
 
 def _claim(manifest: Manifest, spec: CampaignSpec, purpose: str) -> None:

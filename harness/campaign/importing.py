@@ -60,6 +60,7 @@ def import_campaign(
     chosen = find_format(format)
     by_configuration = _read(chosen, groups, options or {})
     ordered = _with_baseline_first(by_configuration, baseline)
+    renamed = [f"The baseline was imported as {name}." for name in by_configuration if name not in ordered]
     metrics, notes = _common_metrics(ordered)
     traces = [trace for runs in ordered.values() for trace in runs]
     imported = Imported(
@@ -71,9 +72,9 @@ def import_campaign(
         configurations={name: len(runs) for name, runs in ordered.items()},
         metrics=metrics,
         align_on=_chosen_to_align(align_on, metrics),
-        interval_ns=_usual_interval(traces),
+        interval_ns=int(np.median(np.concatenate([trace.end_ns - trace.begin_ns for trace in traces]))),
         command=command,
-        notes=(*_renamed(by_configuration, ordered), *notes, *_notes_of(traces)),
+        notes=(*renamed, *notes, *_notes_of(traces)),
     )
     _write(folder, imported, ordered)
     return imported
@@ -87,7 +88,7 @@ def _require_free(folder: Path) -> None:
 
 def _read(chosen: ImportFormat, groups: Sequence[Group], options: Mapping[str, str]) -> dict[str, list[Trace]]:
     found: dict[str, list[Trace]] = {}
-    seen: dict[str, tuple[int, str]] = {}
+    seen: dict[str, tuple[int, str]] = {}  # By checksum: the number of the group, and the file
     for number, group in enumerate(groups):
         for trace in read_traces(group.files, chosen.name, **options):
             said = str(trace.attributes.get("configuration", ""))
@@ -122,11 +123,6 @@ def _with_baseline_first(found: Mapping[str, list[Trace]], baseline: str | None)
     if first != BASELINE and BASELINE in found:
         raise SpecError(f"--baseline {first}: another configuration is named {BASELINE}; give it another name")
     return {BASELINE: found[first], **{name: runs for name, runs in found.items() if name != first}}
-
-
-def _renamed(found: Mapping[str, list[Trace]], ordered: Mapping[str, list[Trace]]) -> list[str]:
-    gone = next((name for name in found if name not in ordered), None)
-    return [] if gone is None else [f"The baseline was imported as {gone}."]
 
 
 def _common_metrics(found: Mapping[str, list[Trace]]) -> tuple[dict[str, Kind], list[str]]:
@@ -173,10 +169,6 @@ def _chosen_to_align(asked: Sequence[str], metrics: Mapping[str, Kind]) -> tuple
     return (best or next(counts, next(iter(metrics))),)
 
 
-def _usual_interval(traces: Sequence[Trace]) -> int:
-    return int(np.median(np.concatenate([trace.end_ns - trace.begin_ns for trace in traces])))
-
-
 def _notes_of(traces: Sequence[Trace]) -> list[str]:
     """Return what the readers noted, each sentence once, with the first file and the number of runs."""
     places: dict[str, list[str]] = {}
@@ -212,7 +204,8 @@ def _write(folder: Path, imported: Imported, found: Mapping[str, list[Trace]]) -
     with scratch_folder("import", folder.parent) as aside:
         place = aside / folder.name
         (place / "runs").mkdir(parents=True)
-        text = _record_text(imported, folder)
+        head = f"# The record of an import. `unperturbed check {folder}` judges its runs; there is no program to run.\n"
+        text = head + str(yaml.safe_dump(imported.to_dict(), sort_keys=False, allow_unicode=True, width=120))
         (place / RECORD).write_text(text, encoding="utf-8")
         _write_runs(place, imported, found, text, folder)
         if folder.exists():
@@ -220,18 +213,13 @@ def _write(folder: Path, imported: Imported, found: Mapping[str, list[Trace]]) -
         shutil.move(place, folder)
 
 
-def _record_text(imported: Imported, folder: Path) -> str:
-    head = f"# The record of an import. `unperturbed check {folder}` judges its runs; there is no program to run.\n"
-    return head + str(yaml.safe_dump(imported.to_dict(), sort_keys=False, allow_unicode=True, width=120))
-
-
 def _write_runs(place: Path, imported: Imported, found: Mapping[str, list[Trace]], text: str, folder: Path) -> None:
     order = _order([trace for runs in found.values() for trace in runs])
-    planned: list[tuple[PlannedRun, Trace]] = []
-    for name, runs in found.items():
-        for repetition, trace in enumerate(runs, 1):
-            number = len(planned) + 1
-            planned.append((PlannedRun(f"{number:04d}", name, _PASS, repetition, 0, 0), trace))
+    listed = ((name, at, trace) for name, runs in found.items() for at, trace in enumerate(runs, 1))
+    planned = [
+        (PlannedRun(f"{number:04d}", name, _PASS, repetition, 0, 0), trace)
+        for number, (name, repetition, trace) in enumerate(listed, 1)
+    ]
     begun = now()
     with Manifest(place / "campaign.sqlite") as manifest:
         manifest.set_facts(

@@ -14,9 +14,7 @@ from unperturbed.harness.campaign.manifest import Manifest
 from unperturbed.harness.campaign.plan import Configuration
 from unperturbed.harness.campaign.preparation import make_empty_folder
 from unperturbed.harness.campaign.progress import Progress, describe_interval
-from unperturbed.harness.campaign.requirements import (
-    shows_perturbation,
-)
+from unperturbed.harness.campaign.requirements import shows_perturbation
 from unperturbed.harness.campaign.run import Sampling, TimedOutError
 from unperturbed.harness.campaign.session import Session, build_configurations, execute_in, shared_builds
 from unperturbed.harness.program.software_metrics import SoftwareMetrics, check_hit_rates, hit_rates

@@ -58,7 +58,7 @@ def prepare(
     if without := configurations_without_sham(spec):
         progress.note(f"no sham of {' and '.join(without)}: nothing is compiled in that could be left out")
     workspace = build_and_stage(spec, folder, manifest, progress)
-    expected = _reference(spec, folder, workspace.builds[REFERENCE], workspace.inputs, manifest, progress)
+    expected = _reference(spec, folder, workspace, manifest, progress)
     named = {item.name: item for item in passes.passes}
     others, slowness = _other_results(spec, folder, workspace, manifest, progress)
     session = Session(
@@ -206,11 +206,7 @@ def _inputs(
         argv = [substitute(word, known) for word in shlex.split(spec.program.prepare)]
         try:
             made = supervision.run(
-                argv,
-                cwd=build_folder or spec.folder,
-                capture_output=True,
-                text=True,
-                stdin=subprocess.DEVNULL,
+                argv, cwd=build_folder or spec.folder, capture_output=True, text=True, stdin=subprocess.DEVNULL
             )
         except OSError as error:
             raise RunError(f"prepare cannot be run: {argv[0]}: {error.strerror}") from None
@@ -224,19 +220,15 @@ def _inputs(
 
 
 def _reference(
-    spec: CampaignSpec,
-    folder: Path,
-    build_folder: Path | None,
-    inputs: Path,
-    manifest: Manifest,
-    progress: Progress,
+    spec: CampaignSpec, folder: Path, workspace: Workspace, manifest: Manifest, progress: Progress
 ) -> ProgramResult:
     """Run the untouched program once: the result that every measured run must give."""
     known = manifest.fact("expected")
     if known is not None:
         return ProgramResult(known["exit_code"], known["digest"])
     progress.step("running the untouched program")
-    result, outcome = run_plain(spec, make_empty_folder(folder / "runs" / REFERENCE), build=build_folder, inputs=inputs)
+    place = make_empty_folder(folder / "runs" / REFERENCE)
+    result, outcome = run_plain(spec, place, build=workspace.builds[REFERENCE], inputs=workspace.inputs)
     wanted = spec.program.output_digest
     if wanted is not None and wanted.removeprefix("sha256:") != result.digest:
         raise RunError(
@@ -254,16 +246,12 @@ def _other_results(
     results: dict[str, ProgramResult] = {}
     seconds = [float(manifest.fact("native")["seconds"])]
     for name in spec.programs:
-        fact = f"expected:{name}"
+        fact, run = f"expected:{name}", f"{REFERENCE}-{name}"
         if manifest.fact(fact) is None:
             progress.step(f"running {name} unmeasured")
-            result, outcome = run_plain(
-                spec.of_program(name),
-                make_empty_folder(folder / "runs" / f"{REFERENCE}-{name}"),
-                build=workspace.builds[name],
-                inputs=workspace.inputs,
-            )
-            manifest.set_facts(**{fact: {**asdict(replace(result, run=f"{REFERENCE}-{name}")), **asdict(outcome)}})
+            other, place = spec.of_program(name), make_empty_folder(folder / "runs" / run)
+            result, outcome = run_plain(other, place, build=workspace.builds[name], inputs=workspace.inputs)
+            manifest.set_facts(**{fact: {**asdict(replace(result, run=run)), **asdict(outcome)}})
         known = manifest.fact(fact)
         results[name] = ProgramResult(known["exit_code"], known["digest"], known["run"])
         seconds.append(float(known["seconds"]))

@@ -79,10 +79,9 @@ def run_plain(
     spec: CampaignSpec, folder: Path, *, build: Path | None, inputs: Path, pad_bytes: int = 0
 ) -> tuple[ProgramResult, Outcome]:
     """Run the untouched program once, natively and unmeasured: its result is what every measured run must give."""
-    extra = {"UNPERTURBED_PAD": "x" * pad_bytes} if pad_bytes else {}
-    command = _command(
-        spec, folder, build=build, inputs=inputs, extra=extra, prefix=[], software_metrics=SoftwareMetrics()
-    )
+    command = _command(spec, folder, build=build, inputs=inputs)
+    if pad_bytes:
+        command = replace(command, environment={**command.environment, "UNPERTURBED_PAD": "x" * pad_bytes})
     outcome = _launch(command, folder)
     shown = f"The command was: {shlex.join(command.argv)}"
     if outcome.timed_out:
@@ -178,16 +177,19 @@ def _sampled_command(
     if libraries:
         # The observer hands it to the program, and loads nothing of it itself.
         extra["LD_PRELOAD" if inside else "UNPERTURBED_PRELOAD"] = ":".join(map(str, libraries))
-    prefix = []
+    prefix: list[str] = []
     if not inside:
         prefix = [str(build_observer(compiler)), str(record)]
     elif sampling.collected.machine is not None:
         prefix = valgrind_command(sampling.collected.machine, folder / "dumps")
-    command = _command(
-        spec, folder, build=build, inputs=inputs, extra=extra, prefix=prefix, software_metrics=software_metrics
+    plain = _command(spec, folder, build=build, inputs=inputs)
+    limit = spec.program.timeout.seconds
+    command = replace(
+        plain,
+        argv=[*prefix, *plain.argv],
+        environment={**plain.environment, **software_metrics.environment(plain.environment), **extra},
+        timeout_s=limit if sampling.timeout_s is None else min(sampling.timeout_s, limit),
     )
-    if sampling.timeout_s is not None:
-        command = replace(command, timeout_s=min(sampling.timeout_s, spec.program.timeout.seconds))
     return command, setup
 
 
@@ -224,25 +226,17 @@ def _setup(spec: CampaignSpec, sampling: Sampling, program: str) -> Setup:
     )
 
 
-def _command(
-    spec: CampaignSpec,
-    folder: Path,
-    *,
-    build: Path | None,
-    inputs: Path,
-    extra: Mapping[str, str],
-    prefix: list[str],
-    software_metrics: SoftwareMetrics,
-) -> Command:
+def _command(spec: CampaignSpec, folder: Path, *, build: Path | None, inputs: Path) -> Command:
+    """Return the program's command without any sampler, in a scratch folder below that of the run."""
     scratch = folder / "scratch"
     scratch.mkdir(parents=True, exist_ok=True)
     program = program_command(spec, scratch=scratch, build=build, inputs=inputs)
     if program.folder.is_relative_to(scratch):
         program.folder.mkdir(parents=True, exist_ok=True)
     return Command(
-        argv=[*prefix, *program.words],
+        argv=program.words,
         folder=program.folder,
-        environment={**program.environment, **software_metrics.environment(program.environment), **extra},
+        environment=program.environment,
         stdin=program.stdin,
         stdout=folder / "stdout",
         stderr=folder / "stderr",

@@ -23,26 +23,17 @@ _NAMED = 5
 
 
 class DamagedRunsError(SpecError):
-    """Finished runs whose traces are gone, damaged or of other runs.
-
-    Attributes
-    ----------
-    runs : tuple of str
-        Their ids.
-    """
+    """Finished runs whose traces are gone, damaged or of other runs."""
 
     def __init__(self, folder: Path, faults: Mapping[str, str], *, imported: bool) -> None:
-        self.runs = tuple(faults)
+        self.runs = tuple(faults)  # Their ids
         lines = list(faults.values())
         if len(lines) > _NAMED:
             lines[_NAMED:] = [f"and {len(lines) - _NAMED} more"]
-        again = "import it again" if imported else f"`unperturbed run` of its spec makes {_these(self.runs)} again"
+        these = "this run" if len(self.runs) == 1 else "these runs"
+        again = "import it again" if imported else f"`unperturbed run` of its spec makes {these} again"
         advice = f"{again}, `unperturbed check {folder} {' '.join(f'--without {run}' for run in self.runs[:_NAMED])}"
         super().__init__("\n".join([*lines, f"{advice}` goes on without; nothing else is lost"]))
-
-
-def _these(runs: tuple[str, ...]) -> str:
-    return "this run" if len(runs) == 1 else "these runs"
 
 
 def trace_file(folder: Path, run: str) -> Path:
@@ -106,7 +97,7 @@ def scan_intervals(folder: Path, runs: Sequence[RunState], *, campaign: str | No
     """
     import polars as pl  # noqa: PLC0415  slow to load, and not every use of a campaign needs it
 
-    paths = [folder / "runs" / state.run.id / "trace.parquet" for state in runs]
+    paths = [trace_file(folder, state.run.id) for state in runs]
     try:
         str(folder).encode()
     except UnicodeEncodeError:

@@ -16,8 +16,7 @@ from unperturbed.harness.campaign.summary import HOME
 
 if TYPE_CHECKING:
     from unperturbed.harness.cli.terminal.progress import TerminalProgress
-    from unperturbed.harness.drafts.command import Choices, CommandSpec
-    from unperturbed.harness.drafts.comparison import Comparison
+    from unperturbed.harness.drafts.command import Choices, CommandSpec, Comparison
     from unperturbed.harness.spec.campaign_spec import CampaignSpec
 
 _DEFAULTS: dict[str, object] = {

@@ -11,7 +11,7 @@ from pathlib import Path
 from unperturbed.common.wording import did_you_mean
 from unperturbed.errors import SpecError
 from unperturbed.harness.drafts.metrics import choose_hardware
-from unperturbed.harness.drafts.wording import campaign_name, commented, quoted, quoted_list
+from unperturbed.harness.drafts.saving import campaign_name, commented, quoted, quoted_list
 
 _SOURCES = (".c", ".cc", ".cpp", ".cxx")
 _CXX = (".cc", ".cpp", ".cxx")

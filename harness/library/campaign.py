@@ -176,11 +176,7 @@ class Campaign(Result):
         self, configuration: str, *, method: Literal["runs", "paper"] = "runs", across: bool = False
     ) -> Verdict: ...
     def check(
-        self,
-        configuration: str | None = None,
-        *,
-        method: Literal["runs", "paper"] = "runs",
-        across: bool = False,
+        self, configuration: str | None = None, *, method: Literal["runs", "paper"] = "runs", across: bool = False
     ) -> CampaignVerdicts | Verdict:
         """Compare the configurations with the baseline, as `unperturbed check` does.
 

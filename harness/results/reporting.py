@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from statistics import median
@@ -30,7 +31,7 @@ from unperturbed.collectors.sources import find_source, find_sources
 from unperturbed.collectors.sources.source import NONE
 from unperturbed.common.scratch import write_whole
 from unperturbed.errors import DataError
-from unperturbed.harness.campaign.manifest import Manifest, RunState
+from unperturbed.harness.campaign.manifest import Failure, Manifest, RunState
 from unperturbed.harness.campaign.plan import configurations
 from unperturbed.harness.campaign.progress import describe_interval
 from unperturbed.harness.host import state as host
@@ -54,24 +55,18 @@ def content_of(spec: CampaignSpec, checked: CampaignVerdicts, manifest: Manifest
     """Gather all that the report shows."""
     states = manifest.runs()
     main = next(iter(checked.traces.values()), {})
-    return ReportContent(
-        campaign=spec.name,
+    planned = configurations(spec)
+    return replace(
+        _measured(spec, manifest, states, {item.name: main[item.name] for item in planned if item.name in main}),
         verdicts=checked.verdicts,
-        source=_source(spec, manifest),
-        settings=_settings(spec, manifest, main),
-        headline=_headline(spec, manifest, states),
-        traces={item.name: main[item.name] for item in configurations(spec) if item.name in main},
-        software_by_configuration={item.name: item.software for item in configurations(spec)},
+        software_by_configuration={item.name: item.software for item in planned},
         alignment=_alignment(spec, main),
-        runs=_rows(manifest, states),
         failures=tuple(
             f"Run {state.run.id} ({state.run.configuration}, {state.run.pass_name}) has no result after "
             f"{state.attempt} attempts: {state.error}"
             for state in states
             if state.state == "failed"
         ),
-        provenance=_provenance(spec, manifest),
-        spec_text=spec.text,
         method=_METHOD,
         steadiness=checked.steadiness,
         doubts=checked.doubts,
@@ -94,26 +89,28 @@ def partition_content(spec: CampaignSpec, plan: Plan, traces: Traces, manifest: 
     `traces`: Of all finished runs; of the baseline and of each certified subset one a pass is kept, to describe their
     metrics.
     """
-    states = manifest.runs()
-    examples: dict[str, tuple[Trace, ...]] = {
-        BASELINE: tuple(
-            by_configuration[BASELINE][0] for by_configuration in traces.values() if BASELINE in by_configuration
-        )
-    }
+    baseline = (runs[BASELINE][0] for runs in traces.values() if BASELINE in runs)
+    examples: dict[str, tuple[Trace, ...]] = {BASELINE: tuple(baseline)}
     every = [trace for by_configuration in traces.values() for found in by_configuration.values() for trace in found]
     for subset in plan.subsets:
         examples[subset.name] = tuple(trace for trace in every if trace.attributes["run"] in subset.runs)[:1]
+    return replace(_measured(spec, manifest, manifest.runs(), examples), notes=_notes(manifest, every))
+
+
+def _measured(
+    spec: CampaignSpec, manifest: Manifest, states: list[RunState], traces: Mapping[str, tuple[Trace, ...]]
+) -> ReportContent:
+    """Return the content that a report and a plan's page share: what was measured, where, by what, and every run."""
     return ReportContent(
         campaign=spec.name,
         verdicts=(),
         source=_source(spec, manifest),
-        settings=_settings(spec, manifest, examples),
+        settings=_settings(spec, manifest, traces),
         headline=_headline(spec, manifest, states),
-        traces=examples,
+        traces=traces,
         runs=_rows(manifest, states),
         provenance=_provenance(spec, manifest),
         spec_text=spec.text,
-        notes=_notes(manifest, every),
     )
 
 
@@ -217,47 +214,32 @@ def _command(manifest: Manifest, states: Sequence[RunState]) -> list[str]:
 
 
 def _rows(manifest: Manifest, states: list[RunState]) -> tuple[RunRow, ...]:
-    failed: dict[str, list[RunRow]] = {}
-    by_id = {state.run.id: state for state in states}
+    """Return every attempt: those that failed before the one that counts, run by run."""
+    failures: defaultdict[str, list[Failure]] = defaultdict(list)
     for failure in manifest.failures():
-        run = by_id[failure.run].run
+        failures[failure.run].append(failure)
+    rows: list[RunRow] = []
+    for state in states:
+        run, before, after = state.run, state.host_before or {}, state.host_after or {}
         row = RunRow(
             run.id,
             run.configuration,
             run.repetition,
-            failure.attempt,
-            "failed",
-            failure.seconds,
-            None,
+            max(1, state.attempt),
+            state.state,
+            state.seconds,
+            state.intervals,
             run.pad_bytes,
-            error=failure.error,
             layout=run.layout,
         )
-        failed.setdefault(run.id, []).append(row)
-    rows: list[RunRow] = []
-    for state in states:
-        rows += failed.get(state.run.id, [])
-        if state.state == "failed":
-            continue
-        before, after = state.host_before or {}, state.host_after or {}
-        rows.append(
-            RunRow(
-                state.run.id,
-                state.run.configuration,
-                state.run.repetition,
-                max(1, state.attempt),
-                state.state,
-                state.seconds,
-                state.intervals,
-                state.run.pad_bytes,
-                before.get("load_1min"),
-                after.get("load_1min"),
-                host.difference(before, after),
-                before,
-                after,
-                layout=state.run.layout,
-            )
-        )
+        rows += [
+            replace(row, attempt=one.attempt, state="failed", seconds=one.seconds, intervals=None, error=one.error)
+            for one in failures[run.id]
+        ]
+        if state.state != "failed":
+            row = replace(row, load_before=before.get("load_1min"), load_after=after.get("load_1min"))
+            said = host.difference(before, after)
+            rows.append(replace(row, host=said, host_before=before, host_after=after))
     return tuple(rows)
 
 
@@ -344,11 +326,9 @@ def sampling_notes(traces: Sequence[Trace]) -> Iterable[str]:
 
 
 def _implausible(traces: Sequence[Trace]) -> Iterable[str]:
-    found = Counter(sentence.split(" (")[0] for trace in traces for sentence in trace.attributes.get("implausible", ()))
-    examples = {
-        sentence.split(" (")[0]: sentence for trace in traces for sentence in trace.attributes.get("implausible", ())
-    }
-    for part, runs in found.items():
+    found = [sentence for trace in traces for sentence in trace.attributes.get("implausible", ())]
+    examples = {sentence.split(" (")[0]: sentence for sentence in found}
+    for part, runs in Counter(sentence.split(" (")[0] for sentence in found).items():
         yield f"A count cannot be right, in {runs} of {len(traces)} runs: {examples[part]}."
 
 
@@ -391,10 +371,8 @@ def _missed(traces: Sequence[Trace]) -> Iterable[str]:
     Intervals are then longer than requested, and few records describe a busy stretch.
     """
     timed = [trace for trace in traces if trace.attributes.get("clock") == "monotonic" and len(trace)]
-    shares = [
-        trace.attributes.get("missed_ticks", 0) / (len(trace) + trace.attributes.get("missed_ticks", 0))
-        for trace in timed
-    ]
+    missed = [trace.attributes.get("missed_ticks", 0) for trace in timed]
+    shares = [count / (len(trace) + count) for trace, count in zip(timed, missed, strict=True)]
     unread = sum(trace.attributes.get("unread_ticks", 0) for trace in traces)
     if unread:
         yield (

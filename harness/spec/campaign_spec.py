@@ -92,8 +92,7 @@ class CampaignSpec(Section):
     model_config = ConfigDict(
         title="Unperturbed campaign",
         json_schema_extra={
-            "description": "A measurement campaign: a program, what is measured of it, how often, and how it is "
-            "judged.",
+            "description": "A measurement campaign: a program, what is measured of it, how often, and how it is judged."
         },
     )
 

@@ -38,7 +38,7 @@ SMALL_EXAMPLE, _FULL, SWEEP_EXAMPLE = re.findall(r"```yaml\n(.*?)(?:<!-- .* -->)
 
 def full_example() -> str:
     """Return a spec with every key, but for those of a sweep."""
-    return _FULL + "".join(key.sample for key in _other_keys())
+    return "".join([_FULL, *(key.sample for key in _other_keys())])
 
 
 def _other_keys() -> list[SpecKey]:

@@ -80,6 +80,16 @@ class Draft:
             if item is not None:
                 yield (*path, index), item
 
+    def distinct_texts(self, *path: str | int) -> Iterator[tuple[YamlPath, str]]:
+        """Yield path and text of each item of a list, and report those that appear a second time."""
+        seen: set[str] = set()
+        for place, text in self.texts(*path):
+            if text in seen:
+                self.report(place, f"`{text}` appears twice here")
+            else:
+                yield place, text
+            seen.add(text)
+
     def keys(self, *path: str | int) -> dict[str, YamlPath]:
         """Return the keys of a mapping, each with the path of its value."""
         found = self.value(*path)

@@ -207,10 +207,7 @@ IntervalText = Annotated[
     PlainValidator(parse_interval),
     WithJsonSchema(
         {
-            "anyOf": [
-                {"type": "string", "pattern": DURATION_PATTERN},
-                {"type": "string", "pattern": COUNT_PATTERN},
-            ],
+            "anyOf": [{"type": "string", "pattern": DURATION_PATTERN}, {"type": "string", "pattern": COUNT_PATTERN}],
             "examples": ["20 ms", "1.5 s", "2 M instructions", "500 perf::page-faults"],
         }
     ),

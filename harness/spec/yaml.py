@@ -52,19 +52,11 @@ class Diagnostic:
 
 
 class InvalidSpec(SpecError):  # noqa: N818  as KeyboardInterrupt: the base says that it is an error
-    """A spec has faults.
-
-    Attributes
-    ----------
-    name : str
-        The file's name.
-    diagnostics : tuple of Diagnostic
-        Every fault, once, sorted by position. The message has one line for each.
-    """
+    """A spec has faults; the message has one line for each."""
 
     def __init__(self, name: str, diagnostics: Iterable[Diagnostic]) -> None:
-        self.name = name
-        self.diagnostics = tuple(sorted(set(diagnostics)))
+        self.name = name  # The file's
+        self.diagnostics = tuple(sorted(set(diagnostics)))  # Every fault, once, sorted by position
         lines = [diagnostic.render(name) for diagnostic in self.diagnostics[:_MOST_SHOWN]]
         hidden = len(self.diagnostics) - len(lines)
         if hidden:

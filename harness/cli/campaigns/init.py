@@ -73,8 +73,8 @@ def _of_command(arguments: argparse.Namespace) -> Path:
 
 
 def _of_source(arguments: argparse.Namespace) -> Path:
+    from unperturbed.harness.drafts.saving import campaign_name
     from unperturbed.harness.drafts.starters import describe_source
-    from unperturbed.harness.drafts.wording import campaign_name
 
     name = arguments.name or campaign_name(arguments.source.resolve().name)
     spec: Path = arguments.out or Path(f"{name}.yaml")

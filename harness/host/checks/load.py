@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 import psutil
 
@@ -48,8 +49,7 @@ def busy_processes(seconds: float = _WATCHED_S) -> tuple[BusyProcess, ...]:
     return tuple(sorted((process for process in found if process.cpus >= _BUSY), key=lambda process: -process.cpus))
 
 
-@dataclass(frozen=True)
-class _Identity:
+class _Identity(NamedTuple):
     """A process, distinguished from a later one with the same number."""
 
     pid: int
@@ -186,15 +186,14 @@ def _limits(root: Path) -> list[tuple[Path, float | None]]:
         for mount in mounts:
             for place in (inner, *inner.parents):
                 folder = root / mount / str(place).lstrip("/")
-                limits.append((folder, _unified_limit(folder) if unified else _old_limit(folder)))
+                limits.append((folder, _limit(folder, unified=unified)))
     return limits
 
 
-def _unified_limit(folder: Path) -> float | None:
-    words = (text(folder / "cpu.max") or "max").split()
-    return None if words[0] == "max" else int(words[0]) / int(words[1])
-
-
-def _old_limit(folder: Path) -> float | None:
+def _limit(folder: Path, *, unified: bool) -> float | None:
+    """Return the CPUs that a control group of version 2 (unified) or 1 may use; None for all."""
+    if unified:
+        words = (text(folder / "cpu.max") or "max").split()
+        return None if words[0] == "max" else int(words[0]) / int(words[1])
     allowed, period = number(folder / "cpu.cfs_quota_us"), number(folder / "cpu.cfs_period_us")
     return None if allowed is None or allowed <= 0 or not period else allowed / period

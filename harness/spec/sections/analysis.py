@@ -67,11 +67,8 @@ def default_align_on(spec: CampaignSpec) -> tuple[str, ...]:
 def _check(draft: Draft) -> None:
     metrics = Metrics.named_in(draft)
     _check_anchor(draft, metrics)
-    seen: set[str] = set()
-    for path, name in draft.texts("analysis", "align_on"):
-        if name in seen:
-            draft.report(path, f"`{name}` appears twice here")
-        elif metrics.software_in(name):
+    for path, name in draft.distinct_texts("analysis", "align_on"):
+        if metrics.software_in(name):
             what = "is not measured in the baseline, so no run can be aligned with it on this metric"
             draft.report(path, f"`{name}` {what}")
         elif name not in metrics.in_baseline:
@@ -79,7 +76,6 @@ def _check(draft: Draft) -> None:
             hint = draft.did_you_mean(name, metrics.in_baseline) or measured_are(metrics.in_baseline)
             what = f"`{name}` is not measured: add it to `{key}`" if key else f"unknown metric `{name}`; {hint}"
             draft.report(path, what)
-        seen.add(name)
 
 
 def _check_anchor(draft: Draft, metrics: Metrics) -> None:

@@ -132,14 +132,10 @@ def _check(draft: Draft) -> None:
         _check_name(draft, subset, path)
         if draft.value(*path) == []:
             draft.report(path, f"the subset `{subset}` is empty: name software metrics, or remove it")
-        seen: set[str] = set()
-        for place, metric in draft.texts(*path):
-            if metric in seen:
-                draft.report(place, f"`{metric}` appears twice here")
-            elif metrics.measured.get(metric) != "software":
+        for place, metric in draft.distinct_texts(*path):
+            if metrics.measured.get(metric) != "software":
                 draft.report(place, metrics.not_software(draft, metric))
-            seen.add(metric)
-        used |= seen
+            used.add(metric)
     for metric in metrics.software if subsets else ():
         if metric not in used:
             path = ("measure", "software", metric)

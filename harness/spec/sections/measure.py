@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag, WithJsonSchema
@@ -13,7 +13,6 @@ from unperturbed.collectors.sources.catalogue import OS_METRICS, PRESETS
 from unperturbed.common.expressions.metrics import MetricExpression, parse_metric_expression
 from unperturbed.errors import SpecError
 from unperturbed.harness.spec.draft import Draft
-from unperturbed.harness.spec.events import PRELOADED, EventFields, SoftwareMetric, means_of
 from unperturbed.harness.spec.model import (
     ADDED_LATER,
     AS_MAPPING,
@@ -38,7 +37,14 @@ from unperturbed.harness.spec.quantities import (
     parse_duration,
     parse_interval,
 )
-from unperturbed.harness.spec.sections._metrics import NATIVE_PATTERN, check_metrics
+from unperturbed.harness.spec.sections._metrics import (
+    NATIVE_PATTERN,
+    PRELOADED,
+    EventFields,
+    SoftwareMetric,
+    check_metrics,
+    means_of,
+)
 from unperturbed.harness.spec.sections.program import DEFAULT_TIMEOUT
 from unperturbed.harness.spec.text import MetricName, Text
 from unperturbed.harness.spec.yaml import YamlPath
@@ -216,58 +222,44 @@ _OUTSIDE_ONLY = {
     "pin": "only sampler: outside has an observer",
 }
 _UNSEEN_OUTSIDE = {"blocks_read": "bytes_read", "blocks_written": "bytes_written"}
-_CONFLICTS: tuple[tuple[Mapping[str, Any], str, str], ...] = (
-    *(
-        (
-            {"signal": number},
-            "signal",
-            "this signal cannot be handled, or is the C library's own: take one from 34 on (real-time signals)",
-        )
-        for number in (9, 19, 32, 33)
+_CONFLICTS: tuple[tuple[Mapping[str, Collection[Any]], str, str], ...] = (
+    (
+        {"signal": (9, 19, 32, 33)},
+        "signal",
+        "this signal cannot be handled, or is the C library's own: take one from 34 on (real-time signals)",
     ),
     (
-        {"sampler": "outside", "source": "simulated"},
+        {"sampler": ["outside"], "source": ["simulated"]},
         "source",
         "simulated counts need sampler: inside: the simulator ends its intervals from inside the program",
     ),
-    *(
-        (
-            {"sampler": "outside", "clock": clock},
-            "clock",
-            f"the observer outside ticks by wall-clock time (`monotonic`), not by `{clock}`",
-        )
-        for clock in ("process-cpu", "thread-cpu", "work")
+    (
+        {"sampler": ["outside"], "clock": ("process-cpu", "thread-cpu", "work")},
+        "clock",
+        "the observer outside ticks by wall-clock time (`monotonic`), not by `{}`",
     ),
     (
-        {"multiplex": True, "reading": "reset"},
+        {"multiplex": [True], "reading": ["reset"]},
         "multiplex",
         "counters that take turns cannot be reset at each sample: take `reading: read`",
     ),
     (
-        {"multiplex": True, "sampler": "inside", "threads": "all"},
+        {"multiplex": [True], "sampler": ["inside"], "threads": ["all"]},
         "multiplex",
         "counts that are scaled in every thread by another share do not add up: take `threads: main`",
     ),
-    *(
-        (
-            {"multiplex": True, "source": source},
-            "source",
-            "only perf_event reports how long each event that takes turns was counted: take perf_event or auto",
-        )
-        for source, record in find_sources().items()
-        if not record.timed
+    (
+        {"multiplex": [True], "source": [name for name, source in find_sources().items() if not source.timed]},
+        "source",
+        "only perf_event reports how long each event that takes turns was counted: take perf_event or auto",
     ),
-    *(
-        (
-            {"clock": "work", "source": source},
-            "clock",
-            "only the simulator knows the work done: take `source: simulated`, or another clock",
-        )
-        for source, record in find_sources().items()
-        if not record.simulated
+    (
+        {"clock": ["work"], "source": [name for name, source in find_sources().items() if not source.simulated]},
+        "clock",
+        "only the simulator knows the work done: take `source: simulated`, or another clock",
     ),
 )
-"""Settings that exclude each other, the one that is reported, and the message."""
+"""Settings whose values exclude each other, the one that is reported, and the message, with `{}` for its value."""
 
 
 def _check(draft: Draft) -> None:
@@ -278,9 +270,9 @@ def _check(draft: Draft) -> None:
         if field in given and (field == "threads" or given[field] != Measure.model_fields[field].default):
             draft.report_key(("measure", field), f"`{field}` has no meaning here: {why}")
     for conflict, field, message in _CONFLICTS:
-        if all(settings[name] == value for name, value in conflict.items()):
+        if all(settings[name] in values for name, values in conflict.items()):
             report = draft.report_key if given[field] is True else draft.report
-            report(("measure", field), message)
+            report(("measure", field), message.format(settings[field]))
     if settings["sampler"] == "outside":
         _check_outside(draft)
     _check_interval(draft, settings["clock"])

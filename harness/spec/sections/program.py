@@ -14,9 +14,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from unperturbed.harness.spec.draft import Draft
-from unperturbed.harness.spec.events import PRELOADED, means_of
 from unperturbed.harness.spec.model import ADDED_LATER, MAY_CHANGE, Because, Frozen, Section, SpecKey, empty, reading
 from unperturbed.harness.spec.quantities import TimeSpan, parse_duration
+from unperturbed.harness.spec.sections._metrics import PRELOADED, means_of
 from unperturbed.harness.spec.text import (
     PARAMETER,
     PLACEHOLDERS,
@@ -104,8 +104,7 @@ class Program(Section):
         description="Have `/bin/sh` run `build` and `run`, for pipes, redirections and lists of commands.",
     )
     inputs: Texts = Field(
-        default=(),
-        description="Input files, relative to the spec. They are copied into `{inputs}` by their file name.",
+        default=(), description="Input files, relative to the spec. They are copied into `{inputs}` by their file name."
     )
     stdin: Text | None = Field(
         default=None,
@@ -238,12 +237,12 @@ def check_placeholders(draft: Draft, path: YamlPath, field: str, text: str) -> N
             draft.report(path, f"{what}; {hint} (the text itself is written `{{{{{name}}}}}`)")
         elif name in ("build", "source") and not draft.has("program", "build"):
             draft.report(path, f"`{{{name}}}` stands for nothing: without `build` nothing is built")
-        elif name == "inputs" and field != "prepare" and not _has_inputs(draft):
+        elif (
+            name == "inputs"
+            and field != "prepare"
+            and not (draft.has("program", "inputs") or draft.has("program", "prepare"))
+        ):
             draft.report(path, "`{inputs}` would be empty: list files under `inputs`, or make them by `prepare`")
-
-
-def _has_inputs(draft: Draft) -> bool:
-    return draft.has("program", "inputs") or draft.has("program", "prepare")
 
 
 def check_words(draft: Draft, path: YamlPath) -> None:
@@ -363,13 +362,9 @@ def _check_stdin(draft: Draft) -> None:
 
 
 def _check_outputs(draft: Draft) -> None:
-    seen: set[str] = set()
-    for path, text in draft.texts("program", "outputs"):
+    for path, text in draft.distinct_texts("program", "outputs"):
         if text.startswith(("/", "{")) or ".." in PurePosixPath(text).parts:
             draft.report(path, f"`{text}`: an output is named relative to the working folder, and lies in it")
-        if text in seen:
-            draft.report(path, f"`{text}` appears twice here")
-        seen.add(text)
 
 
 def _check_environment(draft: Draft) -> None:
