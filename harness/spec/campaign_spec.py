@@ -26,13 +26,7 @@ from unperturbed.harness.spec.sections.parameters import PARAMETERS, Parameters,
 from unperturbed.harness.spec.sections.program import PROGRAM, Program
 from unperturbed.harness.spec.text import PARAMETER, FileName, Text
 
-NAME = SpecKey(
-    "name",
-    FileName,
-    "Name of the campaign, and of its folder.",
-    required=True,
-    examples=("quickstart",),
-)
+NAME = SpecKey("name", FileName, "Name of the campaign, and of its folder.", required=True, examples=("quickstart",))
 
 SchemaVersion: TypeAlias = Literal[1]
 CURRENT: SchemaVersion = 1

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 class Section(BaseModel):
     """A mapping of the spec: immutable, strict, without unknown keys.
 
-    Type, default, description and examples of each `Field` are all that messages, JSON Schema and reference need.
+    Type, default and examples of each `Field`, and its `description` or the text below it, are all that messages, JSON
+    Schema and reference need.
     """
 
     model_config = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)

@@ -261,9 +261,12 @@ def format_cache(cache: Cache) -> str:
 class CacheFields(Section):
     """A cache; the same as the text `32 KiB 8-way 64 B`."""
 
-    size: SizeInBytes = Field(description="Size of the whole cache.")
-    ways: int = Field(ge=1, le=9999, description="Associativity.", examples=[8])
-    line: SizeInBytes = Field(description="Size of a line.")
+    size: SizeInBytes = Field()
+    """Size of the whole cache."""
+    ways: int = Field(ge=1, le=9999, examples=[8])
+    """Associativity."""
+    line: SizeInBytes = Field()
+    """Size of a line."""
 
 
 def _to_cache(value: Cache | CacheFields) -> Cache:

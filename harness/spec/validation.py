@@ -5,12 +5,16 @@ Messages and the reference are made from the JSON Schema, so that a field's word
 
 from __future__ import annotations
 
+import ast
 import copy
+import inspect
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import ErrorDetails, core_schema
 
@@ -50,7 +54,7 @@ class _Generator(GenerateJsonSchema):
         for name, field in model.model_fields.items():
             described = made["properties"][field.alias or name]
             # pydantic drops the description of an optional field that refers to another model.
-            described.setdefault("description", field.description)
+            described.setdefault("description", field.description or _text_below(model, name))
             reasons = [mark.reason for mark in field.metadata if isinstance(mark, Because)]
             described |= {"$comment": reasons[0]} if reasons else {}
         if not issubclass(model, CampaignSpec):
@@ -59,6 +63,28 @@ class _Generator(GenerateJsonSchema):
 
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002  the base class's signature
         return False
+
+
+def _text_below(model: type[BaseModel], name: str) -> str:
+    """Return the text below a field in the source of its model, in one line."""
+    owner = next(base for base in model.__mro__ if name in base.__annotations__)
+    return _texts_below_fields(owner.__module__).get(f"{owner.__name__}.{name}", "")
+
+
+@cache
+def _texts_below_fields(module: str) -> Mapping[str, str]:
+    """Return the text below each field of a module's classes: pydantic would read them at each import, for 50 ms."""
+    try:
+        source = inspect.getsource(sys.modules[module])
+    except (OSError, TypeError):  # of another distribution, without its source
+        return {}
+    classes = [one for one in ast.parse(source).body if isinstance(one, ast.ClassDef)]
+    return {
+        f"{one.name}.{ast.unparse(field.target)}": " ".join(text.value.value.split())
+        for one in classes
+        for field, text in pairwise(one.body)
+        if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant)
+    }
 
 
 def json_schema() -> dict[str, Any]:

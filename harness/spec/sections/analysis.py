@@ -18,35 +18,24 @@ if TYPE_CHECKING:
 class Analysis(Section):
     """How runs are aligned and perturbation is judged."""
 
-    align_on: Annotated[Texts, MAY_CHANGE] = Field(
-        default=(),
-        description="Metrics by which runs are aligned; every configuration must measure them. By default IPC if it is "
-        "derived, else PAPI_TOT_INS, else the first hardware metric, else the first operating-system metric.",
-        examples=[["IPC"]],
-    )
-    anchor: Text | None = Field(
-        default=None,
-        description="A cheap software metric that is put into every configuration but the baseline, to align all "
-        "runs by it. Alone with the baseline's metrics it is a configuration of its own, which is "
-        "compared with the baseline.",
-        examples=["blocks"],
-    )
+    align_on: Annotated[Texts, MAY_CHANGE] = Field(default=(), examples=[["IPC"]])
+    """Metrics by which runs are aligned; every configuration must measure them. By default IPC if it is derived, else
+    PAPI_TOT_INS, else the first hardware metric, else the first operating-system metric."""
+    anchor: Text | None = Field(default=None, examples=["blocks"])
+    """A cheap software metric that is put into every configuration but the baseline, to align all runs by it. Alone
+    with the baseline's metrics it is a configuration of its own, which is compared with the baseline."""
     alpha: Annotated[float, MAY_CHANGE, Because("at one half or more, the test is no better than tossing a coin")] = (
-        Field(default=0.05, gt=0, lt=0.5, description="Level of the tests: the rate of false alarms that you accept.")
+        Field(default=0.05, gt=0, lt=0.5)
     )
+    """Level of the tests: the rate of false alarms that you accept."""
     tolerance: Annotated[float, MAY_CHANGE, Because("it is a difference of correlations, 0.1 as a rule")] = Field(
-        default=0.1,
-        ge=0,
-        lt=1,
-        description="The largest change of a correlation that you declare to be harmless. With 0, every change that is "
-        "shown is *perturbed*.",
+        default=0.1, ge=0, lt=1
     )
-    fail_on: Annotated[Literal["perturbed", "shifted", "undecided"], MAY_CHANGE] = Field(
-        default="perturbed",
-        description="The mildest verdict for which `run` and `check` exit with 4. `perturbed`: a change beyond the "
-        "tolerance is shown. `shifted`: any change is shown. `undecided`: also if neither a change nor its absence is "
-        "shown.",
-    )
+    """The largest change of a correlation that you declare to be harmless. With 0, every change that is shown is
+    *perturbed*."""
+    fail_on: Annotated[Literal["perturbed", "shifted", "undecided"], MAY_CHANGE] = Field(default="perturbed")
+    """The mildest verdict for which `run` and `check` exit with 4. `perturbed`: a change beyond the tolerance is shown.
+    `shifted`: any change is shown. `undecided`: also if neither a change nor its absence is shown."""
 
 
 def default_align_on(spec: CampaignSpec) -> tuple[str, ...]:
@@ -89,10 +78,4 @@ def _check_anchor(draft: Draft, metrics: Metrics) -> None:
         draft.report(path, f"`{anchor}` is a gauge, which has no events to align by: take a metric that counts")
 
 
-ANALYSIS = SpecKey(
-    "analysis",
-    Analysis,
-    "How runs are aligned and judged.",
-    _check,
-    default=Analysis,
-)
+ANALYSIS = SpecKey("analysis", Analysis, "How runs are aligned and judged.", _check, default=Analysis)

@@ -39,80 +39,48 @@ class Design(Section):
         int,
         MAY_CHANGE,
         Because("with fewer, the variation between runs, with which every change is compared, is almost unknown"),
-    ] = Field(
-        default=10,
-        ge=5,
-        le=10_000,
-        description="Runs of the baseline: the program without software metrics. You can increase it later.",
-    )
+    ] = Field(default=10, ge=5, le=10_000)
+    """Runs of the baseline: the program without software metrics. You can increase it later."""
     runs: Annotated[
         int, MAY_CHANGE, Because("with fewer, a configuration's own variation between runs is almost unknown")
-    ] = Field(
-        default=5,
-        ge=3,
-        le=10_000,
-        description="Runs of every other configuration. The anchor has at least five, because subsets are compared "
-        "with it after alignment. You can increase it later: the campaign then makes the further runs.",
-    )
+    ] = Field(default=5, ge=3, le=10_000)
+    """Runs of every other configuration. The anchor has at least five, because subsets are compared with it after
+    alignment. You can increase it later: the campaign then makes the further runs."""
     subsets: Annotated[Mapping[FileName, Texts], Frozen] = Field(
         default_factory=empty,
-        description="Groups of software metrics that are measured together, one configuration each. By default one, "
-        "named `all`, with every software metric but the anchor.",
         examples=[{"light": ["blocks"], "heavy": ["compares", "pushes"]}],
         json_schema_extra={"default": {}},
     )
-    sham: Annotated[bool, MAY_CHANGE] = Field(
-        default=False,
-        description="Also run a sham of the anchor and of each subset: the same program with a no-op instead of "
-        "every increment. Changes there come from layout (and instructions that do nothing), not from "
-        "counting. The sham of `NAME` is the configuration `sham-NAME`. You can set it later: the campaign "
-        "then runs the shams.",
-    )
-    layouts: Annotated[Literal["fixed", "varied"], ADDED_LATER] = Field(
-        default="fixed",
-        description="Layout of the code. `fixed`: one for each configuration, as its build makes it. `varied`: "
-        "another one for each run, drawn by the seed (objects linked in another order, sections shifted). The "
-        "variation between runs then includes the effect of layout.",
-    )
-    points: Annotated[int | None, MAY_CHANGE] = Field(
-        default=None,
-        ge=1,
-        le=MOST_POINTS,
-        description="Number of points of a sweep, if one of its parameters is drawn; the seed draws them. You can "
-        "increase it later: the sweep then runs the further points.",
-        examples=[400],
-    )
-    repetitions: Annotated[int, MAY_CHANGE] = Field(
-        default=1,
-        ge=1,
-        le=10_000,
-        description="How often each point of a sweep is measured. Each repetition is a row of the table. You can "
-        "increase it later.",
-    )
-    native_runs: Annotated[int, MAY_CHANGE] = Field(
-        default=1,
-        ge=1,
-        le=100,
-        description="How often the untouched program is run and timed for each row of a sweep: the row has the least "
-        "time. Other load on a host only ever adds time, so several runs help where times vary. You can change it "
-        "later.",
-    )
-    seed: int = Field(default=1, ge=0, lt=2**63, description="Seed of everything that is random in the campaign.")
-    order: Literal["blocks", "random", "sequential"] = Field(
-        default="blocks",
-        description="Order of the runs. `blocks`: every configuration is spread evenly over blocks, and the runs of a "
-        "block are shuffled. `random`: all runs are shuffled. `sequential`: one configuration after the other, for "
-        "debugging (drift of the host then looks like perturbation).",
-    )
-    retries: Annotated[int, MAY_CHANGE] = Field(
-        default=1, ge=0, le=100, description="How often a failed run is repeated."
-    )
-    max_runs: Annotated[int | None, MAY_CHANGE] = Field(
-        default=None, ge=1, description="Most runs that the plan may have. A campaign that needs more is refused."
-    )
-    max_hours: Annotated[float | None, MAY_CHANGE] = Field(
-        default=None, gt=0, le=100_000, description="Hours after which no further run starts."
-    )
+    """Groups of software metrics that are measured together, one configuration each. By default one, named `all`, with
+    every software metric but the anchor."""
+    sham: Annotated[bool, MAY_CHANGE] = Field(default=False)
+    """Also run a sham of the anchor and of each subset: the same program with a no-op instead of every increment.
+    Changes there come from layout (and instructions that do nothing), not from counting. The sham of `NAME` is the
+    configuration `sham-NAME`. You can set it later: the campaign then runs the shams."""
+    layouts: Annotated[Literal["fixed", "varied"], ADDED_LATER] = Field(default="fixed")
+    """Layout of the code. `fixed`: one for each configuration, as its build makes it. `varied`: another one for each
+    run, drawn by the seed (objects linked in another order, sections shifted). The variation between runs then includes
+    the effect of layout."""
+    points: Annotated[int | None, MAY_CHANGE] = Field(default=None, ge=1, le=MOST_POINTS, examples=[400])
+    """Number of points of a sweep, if one of its parameters is drawn; the seed draws them. You can increase it later:
+    the sweep then runs the further points."""
+    repetitions: Annotated[int, MAY_CHANGE] = Field(default=1, ge=1, le=10_000)
+    """How often each point of a sweep is measured. Each repetition is a row of the table. You can increase it later."""
+    native_runs: Annotated[int, MAY_CHANGE] = Field(default=1, ge=1, le=100)
+    """How often the untouched program is run and timed for each row of a sweep: the row has the least time. Other load
+    on a host only ever adds time, so several runs help where times vary. You can change it later."""
+    seed: int = Field(default=1, ge=0, lt=2**63)
+    """Seed of everything that is random in the campaign."""
+    order: Literal["blocks", "random", "sequential"] = Field(default="blocks")
+    """Order of the runs. `blocks`: every configuration is spread evenly over blocks, and the runs of a block are
+    shuffled. `random`: all runs are shuffled. `sequential`: one configuration after the other, for debugging (drift of
+    the host then looks like perturbation)."""
+    retries: Annotated[int, MAY_CHANGE] = Field(default=1, ge=0, le=100)
+    """How often a failed run is repeated."""
+    max_runs: Annotated[int | None, MAY_CHANGE] = Field(default=None, ge=1)
+    """Most runs that the plan may have. A campaign that needs more is refused."""
+    max_hours: Annotated[float | None, MAY_CHANGE] = Field(default=None, gt=0, le=100_000)
+    """Hours after which no further run starts."""
 
 
 def default_subsets(spec: CampaignSpec) -> Mapping[str, tuple[str, ...]]:
@@ -171,49 +139,39 @@ def _check_layouts(draft: Draft) -> None:
         )
 
 
-CAMPAIGN = SpecKey(
-    "campaign",
-    Design,
-    "How many runs of which configurations.",
-    _check,
-    default=Design,
-)
+CAMPAIGN = SpecKey("campaign", Design, "How many runs of which configurations.", _check, default=Design)
 
 
 class OtherProgram(Section):
     """How this program differs from `program`. Keys that are not given are the same."""
 
-    source: Text | None = Field(default=None, description="Folder of its source.", examples=["sorter-2.0"])
-    debian: PackageName | None = Field(default=None, description="Debian source package to build.")
-    build: Text | None = Field(
-        default=None, description="Command that builds it.", examples=["make CC={cc} CFLAGS='-O2 -fno-plt'"]
-    )
-    compilers: Compilers | None = Field(default=None, description="The compilers that its build calls.")
-    run: Text | None = Field(
-        default=None,
-        description="Command that runs it: with other arguments, or started by another tool.",
-        examples=["perf record -o perf.data {build}/sorter"],
-    )
-    sampled: Text | None = Field(
-        default=None,
-        description="Name of the program to sample, if `run` starts it by another one and nothing is built.",
-        examples=["sorter"],
-    )
-    shell: bool | None = Field(default=None, description="Have `/bin/sh` run its `build` and `run`.")
-    stdin: Text | None = Field(default=None, description="File that it reads as its standard input.")
+    source: Text | None = Field(default=None, examples=["sorter-2.0"])
+    """Folder of its source."""
+    debian: PackageName | None = Field(default=None)
+    """Debian source package to build."""
+    build: Text | None = Field(default=None, examples=["make CC={cc} CFLAGS='-O2 -fno-plt'"])
+    """Command that builds it."""
+    compilers: Compilers | None = Field(default=None)
+    """The compilers that its build calls."""
+    run: Text | None = Field(default=None, examples=["perf record -o perf.data {build}/sorter"])
+    """Command that runs it: with other arguments, or started by another tool."""
+    sampled: Text | None = Field(default=None, examples=["sorter"])
+    """Name of the program to sample, if `run` starts it by another one and nothing is built."""
+    shell: bool | None = Field(default=None)
+    """Have `/bin/sh` run its `build` and `run`."""
+    stdin: Text | None = Field(default=None)
+    """File that it reads as its standard input."""
     environment: Annotated[Mapping[VariableName, str], Frozen] = Field(
-        default_factory=empty,
-        description="Environment variables in addition to those of `program`, or with another value.",
-        examples=[{"MALLOC_ARENA_MAX": "1"}],
-        json_schema_extra={"default": {}},
+        default_factory=empty, examples=[{"MALLOC_ARENA_MAX": "1"}], json_schema_extra={"default": {}}
     )
-    working_folder: Text | None = Field(default=None, description="Folder in which it runs.")
-    exit_code: int | None = Field(default=None, ge=0, le=255, description="Exit code of a correct run.")
-    result: Literal["same", "any"] | None = Field(
-        default=None,
-        description="`same`: all its runs must give the result of its own first, unmeasured run. `any`: only the "
-        "exit code must be correct.",
-    )
+    """Environment variables in addition to those of `program`, or with another value."""
+    working_folder: Text | None = Field(default=None)
+    """Folder in which it runs."""
+    exit_code: int | None = Field(default=None, ge=0, le=255)
+    """Exit code of a correct run."""
+    result: Literal["same", "any"] | None = Field(default=None)
+    """`same`: all its runs must give the result of its own first, unmeasured run. `any`: only the exit code must be
+    correct."""
 
     def difference(self) -> str:
         """Return what is otherwise in it, key by key, in the order of this section."""

@@ -65,11 +65,9 @@ class Records(Section):
     """A number of intervals, instead of their length."""
 
     records: Annotated[int, Because("a rank correlation over fewer intervals is too uncertain")] = Field(
-        ge=30,
-        le=10_000_000,
-        description="Number of intervals of a run. A pilot run finds their length for this host and source.",
-        examples=[3000],
+        ge=30, le=10_000_000, examples=[3000]
     )
+    """Number of intervals of a run. A pilot run finds their length for this host and source."""
 
 
 def _to_interval(value: Duration | WorkInterval | Records) -> Interval:
@@ -111,97 +109,66 @@ class Measure(Section):
 
     interval: IntervalValue | None = Field(
         default=None,
-        description="Length of an interval, at least 1 ms; or `{records: N}`: a pilot run finds the length that gives "
-        "N intervals per run; or counts of a hardware metric (`2 M instructions`): its overflow ends an interval. A "
-        "sweep counts whole runs and has no intervals.",
         examples=["20 ms", {"records": 3000}, "2 M instructions"],
         json_schema_extra={"default": {"records": DEFAULT_RECORDS}},
     )
-    clock: Literal["auto", "monotonic", "process-cpu", "thread-cpu", "work"] = Field(
-        default="auto",
-        description="Clock of the interval timer: wall-clock time (`monotonic`), CPU time of the process or of "
-        "the sampled thread (`process-cpu`, `thread-cpu`: they tick with the kernel's jiffy, 1 to 10 ms), or work done "
-        "(`work`: quanta of 100,000 basic blocks of the simulator, the same in every run). `auto` takes CPU time "
-        "when counts are simulated, wall-clock time otherwise.",
-    )
-    sampler: Literal["inside", "outside"] = Field(
-        default="inside",
-        description="Where samples are taken: by a timer signal inside the program, or by an observer process "
-        "outside it. For the observer the program executes no instruction at a sample.",
-    )
-    threads: Annotated[Literal["main", "all"], ADDED_LATER] = Field(
-        default="main",
-        description="Inside: whose hardware counters are read. `main`: the main thread's. `all`: those of all "
-        "threads, by a sampler in each. The observer outside always counts all threads.",
-    )
-    children: Annotated[bool, ADDED_LATER] = Field(
-        default=False,
-        description="Outside: count hardware events of the program's child processes too; `os` counters stay the "
-        "program's own.",
-    )
-    reading: Annotated[Literal["read", "reset"], ADDED_LATER] = Field(
-        default="read",
-        description="How the inside sampler takes its counts. `read`: it reads counters that keep running. `reset`: "
-        "it stops, reads, resets and starts them at each sample, as the paper does.",
-    )
-    multiplex: Annotated[bool, ADDED_LATER] = Field(
-        default=False,
-        description="Let metrics that do not fit the counters together take turns in one run. Their counts are then "
-        "scaled, and the trace states from which share of the time. By default, such metrics are counted in several "
-        "passes.",
-    )
+    """Length of an interval, at least 1 ms; or `{records: N}`: a pilot run finds the length that gives N intervals per
+    run; or counts of a hardware metric (`2 M instructions`): its overflow ends an interval. A sweep counts whole runs
+    and has no intervals."""
+    clock: Literal["auto", "monotonic", "process-cpu", "thread-cpu", "work"] = Field(default="auto")
+    """Clock of the interval timer: wall-clock time (`monotonic`), CPU time of the process or of the sampled thread
+    (`process-cpu`, `thread-cpu`: they tick with the kernel's jiffy, 1 to 10 ms), or work done (`work`: quanta of
+    100,000 basic blocks of the simulator, the same in every run). `auto` takes CPU time when counts are simulated,
+    wall-clock time otherwise."""
+    sampler: Literal["inside", "outside"] = Field(default="inside")
+    """Where samples are taken: by a timer signal inside the program, or by an observer process outside it. For the
+    observer the program executes no instruction at a sample."""
+    threads: Annotated[Literal["main", "all"], ADDED_LATER] = Field(default="main")
+    """Inside: whose hardware counters are read. `main`: the main thread's. `all`: those of all threads, by a sampler in
+    each. The observer outside always counts all threads."""
+    children: Annotated[bool, ADDED_LATER] = Field(default=False)
+    """Outside: count hardware events of the program's child processes too; `os` counters stay the program's own."""
+    reading: Annotated[Literal["read", "reset"], ADDED_LATER] = Field(default="read")
+    """How the inside sampler takes its counts. `read`: it reads counters that keep running. `reset`: it stops, reads,
+    resets and starts them at each sample, as the paper does."""
+    multiplex: Annotated[bool, ADDED_LATER] = Field(default=False)
+    """Let metrics that do not fit the counters together take turns in one run. Their counts are then scaled, and the
+    trace states from which share of the time. By default, such metrics are counted in several passes."""
     signal: Annotated[int | None, ADDED_LATER, Because("these are the numbers of Linux's signals")] = Field(
-        default=None,
-        ge=1,
-        le=64,
-        description="Number of the inside sampler's signal. By default a real-time signal, and SIGURG where counts end "
-        "intervals.",
+        default=None, ge=1, le=64
     )
-    alternate_stack: Annotated[bool, ADDED_LATER] = Field(
-        default=False, description="Inside: handle the signal on the program's alternate signal stack, if it has one."
-    )
-    observer_cpu: Annotated[int | None, ADDED_LATER] = Field(
-        default=None,
-        ge=0,
-        le=4095,
-        description="Outside: processor for the observer; the program gets the others. By default the last one.",
-    )
-    pin: Annotated[bool, ADDED_LATER] = Field(
-        default=True,
-        description="Outside: keep observer and program on processors of their own, if there are at least two.",
-    )
-    source: SourceName = Field(
-        default="auto",
-        description="Where hardware metrics come from. `auto` takes for each metric the first source that can count it "
-        "on this host, and reports which one, and why.",
-    )
+    """Number of the inside sampler's signal. By default a real-time signal, and SIGURG where counts end intervals."""
+    alternate_stack: Annotated[bool, ADDED_LATER] = Field(default=False)
+    """Inside: handle the signal on the program's alternate signal stack, if it has one."""
+    observer_cpu: Annotated[int | None, ADDED_LATER] = Field(default=None, ge=0, le=4095)
+    """Outside: processor for the observer; the program gets the others. By default the last one."""
+    pin: Annotated[bool, ADDED_LATER] = Field(default=True)
+    """Outside: keep observer and program on processors of their own, if there are at least two."""
+    source: SourceName = Field(default="auto")
+    """Where hardware metrics come from. `auto` takes for each metric the first source that can count it on this host,
+    and reports which one, and why."""
     hardware: Annotated[tuple[HardwareMetric, ...], ListOf] = Field(
-        default=(),
-        description="Hardware metrics: PAPI presets, or names of a source's own (`perf::page-faults`). The baseline "
-        "runs measure these and `os` alone.",
-        examples=[["PAPI_TOT_INS", "PAPI_TOT_CYC", "PAPI_L1_DCM"]],
+        default=(), examples=[["PAPI_TOT_INS", "PAPI_TOT_CYC", "PAPI_L1_DCM"]]
     )
-    os: Annotated[tuple[OsMetric, ...], ListOf] = Field(
-        default=(), description="Counters that the operating system keeps for the program."
-    )
+    """Hardware metrics: PAPI presets, or names of a source's own (`perf::page-faults`). The baseline runs measure these
+    and `os` alone."""
+    os: Annotated[tuple[OsMetric, ...], ListOf] = Field(default=())
+    """Counters that the operating system keeps for the program."""
     software: Annotated[Mapping[MetricName, SoftwareMetric], Frozen] = Field(
-        default_factory=empty,
-        description="Software metrics: a name, and the event that it counts. Most are compiled into the program; "
-        "`probe`, `preload` and `python` count in an unmodified program.",
-        examples=[{"blocks": {"enter": "compress_block"}}],
-        json_schema_extra={"default": {}},
+        default_factory=empty, examples=[{"blocks": {"enter": "compress_block"}}], json_schema_extra={"default": {}}
     )
+    """Software metrics: a name, and the event that it counts. Most are compiled into the program; `probe`, `preload`
+    and `python` count in an unmodified program."""
     derived: Annotated[Mapping[MetricName, Derived], Frozen] = Field(
         default_factory=empty,
-        description="Metrics computed from others interval by interval, with + - * /, parentheses, `min(a, b)`, "
-        "`max(a, b)` and `a if b > c else d`. Division by zero gives no value in that interval. A name that is no "
-        "identifier needs single quotes. `perf-metric:NAME` is a metric of perf's own tables.",
         examples=[{"IPC": "PAPI_TOT_INS / PAPI_TOT_CYC"}, {"retiring": "perf-metric:tma_retiring"}],
         json_schema_extra={"default": {}},
     )
-    simulator: Simulator = Field(
-        default_factory=Machine, description="Caches of the simulated source.", json_schema_extra={"default": {}}
-    )
+    """Metrics computed from others interval by interval, with + - * /, parentheses, `min(a, b)`, `max(a, b)` and `a if
+    b > c else d`. Division by zero gives no value in that interval. A name that is no identifier needs single quotes.
+    `perf-metric:NAME` is a metric of perf's own tables."""
+    simulator: Simulator = Field(default_factory=Machine, json_schema_extra={"default": {}})
+    """Caches of the simulated source."""
 
     @property
     def interval_event(self) -> str:
@@ -378,10 +345,4 @@ def _check_known_part(draft: Draft, path: YamlPath, event: object) -> None:
         draft.report(path, str(error))
 
 
-MEASURE = SpecKey(
-    "measure",
-    Measure,
-    "What is measured of it, and how often.",
-    _check,
-    required=True,
-)
+MEASURE = SpecKey("measure", Measure, "What is measured of it, and how often.", _check, required=True)

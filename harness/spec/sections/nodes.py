@@ -29,48 +29,36 @@ _OF_SLURM = ("constraint", "partition", "account", "time", "patience", "extra")
 class Nodes(Section):
     """Which nodes share the runs."""
 
-    engine: Annotated[Text, MAY_CHANGE] = Field(
-        description="What starts the parts. `slurm`: Slurm, one job per node. `here`: this host, one part after "
-        "another, to try it without a cluster. Another distribution can add an engine.",
-        examples=list(ENGINES),
-    )
-    count: Annotated[int, Because("the parts are numbered 01 to 99")] = Field(
-        ge=1,
-        le=99,
-        description="How many nodes share the runs. Each makes its share of the baseline and of every other "
-        "configuration, and is compared with its own baseline. In a sweep, each measures its share of the points.",
-    )
-    constraint: Annotated[Text | None, MAY_CHANGE] = Field(
-        default=None, description="Features that a node must have, as for `sbatch --constraint`.", examples=["typea"]
-    )
-    partition: Annotated[Text | None, MAY_CHANGE] = Field(
-        default=None, description="Slurm's partition.", examples=["main"]
-    )
-    account: Annotated[Text | None, MAY_CHANGE] = Field(default=None, description="Account that the jobs use.")
+    engine: Annotated[Text, MAY_CHANGE] = Field(examples=list(ENGINES))
+    """What starts the parts. `slurm`: Slurm, one job per node. `here`: this host, one part after another, to try it
+    without a cluster. Another distribution can add an engine."""
+    count: Annotated[int, Because("the parts are numbered 01 to 99")] = Field(ge=1, le=99)
+    """How many nodes share the runs. Each makes its share of the baseline and of every other configuration, and is
+    compared with its own baseline. In a sweep, each measures its share of the points."""
+    constraint: Annotated[Text | None, MAY_CHANGE] = Field(default=None, examples=["typea"])
+    """Features that a node must have, as for `sbatch --constraint`."""
+    partition: Annotated[Text | None, MAY_CHANGE] = Field(default=None, examples=["main"])
+    """Slurm's partition."""
+    account: Annotated[Text | None, MAY_CHANGE] = Field(default=None)
+    """Account that the jobs use."""
     time: Annotated[Annotated[str, StringConstraints(pattern=SLURM_TIME)] | None, MAY_CHANGE] = Field(
-        default=None,
-        description="Time limit of a job, as for `sbatch --time`. If the limit ends a job, its part is submitted "
-        "again.",
-        examples=["2:00:00"],
+        default=None, examples=["2:00:00"]
     )
+    """Time limit of a job, as for `sbatch --time`. If the limit ends a job, its part is submitted again."""
     patience: Annotated[TimeSpan, MAY_CHANGE] = Field(
         default_factory=lambda: parse_duration(DEFAULT_PATIENCE),
-        description="How long the campaign waits for a node that is down or drained, once all other parts have ended. "
-        "Then it ends without that part, and the report names it. In a search for a partition, also how long a node "
-        "waits for a further candidate.",
         examples=["2 h"],
         json_schema_extra={"default": DEFAULT_PATIENCE},
     )
-    stage: Annotated[AbsoluteFolder | None, ADDED_LATER] = Field(
-        default=None,
-        description="Existing folder of each node's own disk, an absolute path. Before a node's first run, the builds "
-        "and input files are copied there, and the program runs from the copy; after the last run, the copy is "
-        "removed. Without it, the program runs from the campaign's folder.",
-        examples=["/tmp"],
-    )
-    extra: Annotated[Texts, MAY_CHANGE] = Field(
-        default=(), description="Further options of `sbatch`, one per item.", examples=[["--qos=long"]]
-    )
+    """How long the campaign waits for a node that is down or drained, once all other parts have ended. Then it ends
+    without that part, and the report names it. In a search for a partition, also how long a node waits for a further
+    candidate."""
+    stage: Annotated[AbsoluteFolder | None, ADDED_LATER] = Field(default=None, examples=["/tmp"])
+    """Existing folder of each node's own disk, an absolute path. Before a node's first run, the builds and input files
+    are copied there, and the program runs from the copy; after the last run, the copy is removed. Without it, the
+    program runs from the campaign's folder."""
+    extra: Annotated[Texts, MAY_CHANGE] = Field(default=(), examples=[["--qos=long"]])
+    """Further options of `sbatch`, one per item."""
 
 
 def _check(draft: Draft) -> None:

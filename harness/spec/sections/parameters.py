@@ -154,28 +154,20 @@ _Bounds = Annotated[
 class ParameterFields(Section):
     """Values of a parameter that are not listed: a range (`from`, `to`, `step`), or a draw (one of the other keys)."""
 
-    from_: _Number | None = Field(default=None, alias="from", description="First value of a range.", examples=[5])
-    to: _Number | None = Field(
-        default=None,
-        description="Upper end of a range. It is a value of the range if the steps reach it exactly.",
-        examples=[300],
-    )
-    step: _Number | None = Field(default=None, description="Step of a range, 1 by default.", examples=[5])
-    uniform: _Bounds | None = Field(
-        default=None,
-        description="Draw between two bounds, all values equally likely. If both bounds are whole numbers, whole "
-        "numbers are drawn, the bounds included.",
-        examples=[[5, 300]],
-    )
-    log_uniform: _Bounds | None = Field(
-        default=None,
-        description="Draw between two positive bounds, all orders of magnitude equally likely. If both bounds are "
-        "whole numbers, whole numbers are drawn.",
-        examples=[[1, 10000]],
-    )
-    choice: _Values | None = Field(
-        default=None, description="Draw one of these values, all equally likely.", examples=[["float", "double"]]
-    )
+    from_: _Number | None = Field(default=None, alias="from", examples=[5])
+    """First value of a range."""
+    to: _Number | None = Field(default=None, examples=[300])
+    """Upper end of a range. It is a value of the range if the steps reach it exactly."""
+    step: _Number | None = Field(default=None, examples=[5])
+    """Step of a range, 1 by default."""
+    uniform: _Bounds | None = Field(default=None, examples=[[5, 300]])
+    """Draw between two bounds, all values equally likely. If both bounds are whole numbers, whole numbers are drawn,
+    the bounds included."""
+    log_uniform: _Bounds | None = Field(default=None, examples=[[1, 10000]])
+    """Draw between two positive bounds, all orders of magnitude equally likely. If both bounds are whole numbers, whole
+    numbers are drawn."""
+    choice: _Values | None = Field(default=None, examples=[["float", "double"]])
+    """Draw one of these values, all equally likely."""
 
 
 def _to_parameter(given: tuple[Value, ...] | ParameterFields) -> Listed | Chosen | Between:

@@ -45,8 +45,10 @@ _MOST_LISTED = 500
 class CompilerFields(Section):
     """The compilers that {cc} and {cxx} call after instrumenting the source."""
 
-    cc: Text = Field(default="gcc", description="C compiler.", examples=["gcc", "clang"])
-    cxx: Text = Field(default="g++", description="C++ compiler.", examples=["g++", "clang++"])
+    cc: Text = Field(default="gcc", examples=["gcc", "clang"])
+    """C compiler."""
+    cxx: Text = Field(default="g++", examples=["g++", "clang++"])
+    """C++ compiler."""
 
 
 Compilers = Annotated[
@@ -58,96 +60,60 @@ OutputDigest = Annotated[str, reading(Sha256, lambda text: text.removeprefix("sh
 class Program(Section):
     """The program: where its source is, how it is built and run, and what a correct run gives."""
 
-    source: Text | None = Field(
-        default=None,
-        description="Folder of the program's source, relative to the spec. It is copied for each build and never "
-        "written to.",
-        examples=["blocksort"],
-    )
-    debian: PackageName | None = Field(
-        default=None,
-        description="Debian source package to build instead of a folder; `upstream:NAME` for its upstream source "
-        "without Debian's patches.",
-        examples=["bzip2"],
-    )
-    build: Text | None = Field(
-        default=None,
-        description="Command that builds the program, run in a copy of its source, once for each configuration. "
-        "`{cc}` and `{cxx}` are the instrumenting compilers. Without it nothing is built, and `run` "
-        "names an existing program.",
-        examples=["make CC={cc}"],
-    )
+    source: Text | None = Field(default=None, examples=["blocksort"])
+    """Folder of the program's source, relative to the spec. It is copied for each build and never written to."""
+    debian: PackageName | None = Field(default=None, examples=["bzip2"])
+    """Debian source package to build instead of a folder; `upstream:NAME` for its upstream source without Debian's
+    patches."""
+    build: Text | None = Field(default=None, examples=["make CC={cc}"])
+    """Command that builds the program, run in a copy of its source, once for each configuration. `{cc}` and `{cxx}` are
+    the instrumenting compilers. Without it nothing is built, and `run` names an existing program."""
     compilers: Compilers = Field(
         default_factory=lambda: MappingProxyType({"cc": "gcc", "cxx": "g++"}),
-        description="The compilers that `{cc}` and `{cxx}` call.",
         json_schema_extra={"default": {"cc": "gcc", "cxx": "g++"}},
     )
-    prepare: Text | None = Field(
-        default=None,
-        description="Command that makes input files in `{inputs}`. Run once in a campaign, without a shell, in the "
-        "folder of the untouched build.",
-        examples=["{python} make_corpus.py --size 600000 {inputs}/corpus.txt"],
-    )
-    run: Text = Field(
-        description="Command that runs the program. It is split into words as a shell would, but no shell runs it "
-        "unless `shell: true`.",
-        examples=["{build}/blocksort -c {inputs}/corpus.txt"],
-    )
-    sampled: Annotated[Text | None, ADDED_LATER] = Field(
-        default=None,
-        description="Name of the program to sample, if `run` starts it by another one (`perf`, `env`) and nothing is "
-        "built. By default the first word of `run`.",
-        examples=["sorter"],
-    )
-    shell: bool = Field(
-        default=False,
-        description="Have `/bin/sh` run `build` and `run`, for pipes, redirections and lists of commands.",
-    )
-    inputs: Texts = Field(
-        default=(), description="Input files, relative to the spec. They are copied into `{inputs}` by their file name."
-    )
-    stdin: Text | None = Field(
-        default=None,
-        description="File that the program reads as its standard input; nothing by default.",
-        examples=["{inputs}/corpus.txt"],
-    )
-    outputs: Texts = Field(
-        default=(),
-        description="Files, relative to the working folder, whose content belongs to the result, as standard output "
-        "does.",
-    )
+    """The compilers that `{cc}` and `{cxx}` call."""
+    prepare: Text | None = Field(default=None, examples=["{python} make_corpus.py --size 600000 {inputs}/corpus.txt"])
+    """Command that makes input files in `{inputs}`. Run once in a campaign, without a shell, in the folder of the
+    untouched build."""
+    run: Text = Field(examples=["{build}/blocksort -c {inputs}/corpus.txt"])
+    """Command that runs the program. It is split into words as a shell would, but no shell runs it unless `shell:
+    true`."""
+    sampled: Annotated[Text | None, ADDED_LATER] = Field(default=None, examples=["sorter"])
+    """Name of the program to sample, if `run` starts it by another one (`perf`, `env`) and nothing is built. By default
+    the first word of `run`."""
+    shell: bool = Field(default=False)
+    """Have `/bin/sh` run `build` and `run`, for pipes, redirections and lists of commands."""
+    inputs: Texts = Field(default=())
+    """Input files, relative to the spec. They are copied into `{inputs}` by their file name."""
+    stdin: Text | None = Field(default=None, examples=["{inputs}/corpus.txt"])
+    """File that the program reads as its standard input; nothing by default."""
+    outputs: Texts = Field(default=())
+    """Files, relative to the working folder, whose content belongs to the result, as standard output does."""
     environment: Annotated[Mapping[VariableName, str], Frozen] = Field(
-        default_factory=empty,
-        description="Environment variables. The program gets these, PATH, HOME (the scratch folder) and LC_ALL (C), "
-        "and no others.",
-        json_schema_extra={"default": {}},
+        default_factory=empty, json_schema_extra={"default": {}}
     )
-    working_folder: Text = Field(
-        default="{scratch}",
-        description="Folder in which the program runs: `{scratch}`, `{build}`, `{spec}` or a folder below one of "
-        "them, or an absolute path. Only `{scratch}` is fresh for each run. In other folders, a run finds what "
-        "earlier runs left.",
-    )
+    """Environment variables. The program gets these, PATH, HOME (the scratch folder) and LC_ALL (C), and no others."""
+    working_folder: Text = Field(default="{scratch}")
+    """Folder in which the program runs: `{scratch}`, `{build}`, `{spec}` or a folder below one of them, or an absolute
+    path. Only `{scratch}` is fresh for each run. In other folders, a run finds what earlier runs left."""
     timeout: Annotated[TimeSpan, MAY_CHANGE] = Field(
         default_factory=lambda: parse_duration(DEFAULT_TIMEOUT),
-        description="Time after which a run is stopped and counts as failed. A simulated run is 25 to 60 times slower "
-        "than the program alone.",
         examples=["2 min"],
         json_schema_extra={"default": DEFAULT_TIMEOUT},
     )
+    """Time after which a run is stopped and counts as failed. A simulated run is 25 to 60 times slower than the program
+    alone."""
     exit_code: Annotated[int, Because("a process cannot end with another; 128 + n means killed by signal n")] = Field(
-        default=0, ge=0, le=255, description="Exit code of a correct run."
+        default=0, ge=0, le=255
     )
-    output_digest: OutputDigest | None = Field(
-        default=None,
-        description="`sha256:` and the SHA-256 of standard output followed by the outputs. By default, that of the "
-        "untouched program, which runs once before all other runs.",
-    )
-    result: Annotated[Literal["same", "any"], ADDED_LATER] = Field(
-        default="same",
-        description="`same`: each run must give the result of the untouched program, byte for byte, because a counter "
-        "must not change it. `any`, for a program that prints times or addresses: only the exit code must be correct.",
-    )
+    """Exit code of a correct run."""
+    output_digest: OutputDigest | None = Field(default=None)
+    """`sha256:` and the SHA-256 of standard output followed by the outputs. By default, that of the untouched program,
+    which runs once before all other runs."""
+    result: Annotated[Literal["same", "any"], ADDED_LATER] = Field(default="same")
+    """`same`: each run must give the result of the untouched program, byte for byte, because a counter must not change
+    it. `any`, for a program that prints times or addresses: only the exit code must be correct."""
 
 
 def _check(draft: Draft) -> None:
@@ -396,10 +362,4 @@ def _no_such(draft: Draft, kind: str, text: str) -> str:
     return f"there is no {kind} `{text}` (looked for from the spec's folder){f'; {hint}' if hint else ''}"
 
 
-PROGRAM = SpecKey(
-    "program",
-    Program,
-    "Which program: its source, how it is built and run.",
-    _check,
-    required=True,
-)
+PROGRAM = SpecKey("program", Program, "Which program: its source, how it is built and run.", _check, required=True)
