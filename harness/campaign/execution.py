@@ -307,8 +307,7 @@ def check_owner(manifest: Manifest, spec: CampaignSpec, purpose: str) -> None:
     recorded = manifest.fact("purpose") or CAMPAIGN  # campaigns of early versions record none
     if recorded != purpose and manifest.has_done():
         raise SpecError(
-            f"{manifest.path.parent} holds {recorded}, not {purpose}: choose another folder with --campaign, or remove "
-            "that one"
+            f"{manifest.path.parent} holds {recorded}, not {purpose}: choose another by --campaign, or remove it"
         )
     if known not in (None, spec.digest) and manifest.has_done():
         changed = changed_keys(spec, manifest.fact("spec_text") or "")

@@ -73,8 +73,7 @@ def check_sampled_program(spec: CampaignSpec) -> None:
     """Refuse a program that the sampler could not be put into."""
     if spec.program.build is None and spec.program.shell and spec.measure.sampler == "inside":
         raise SpecError(
-            "a program that is not built here gets the sampler by its name: give the program itself in run:, without "
-            "shell: true"
+            "the sampler finds a program that is not built here by its name: give it in run:, without shell: true"
         )
 
 
@@ -84,8 +83,7 @@ def check_clock(spec: CampaignSpec, passes: Passes) -> None:
     counted = [item.source for item in passes.passes if item.source != "simulated"]
     if spec.measure.clock == "work" and counted:
         raise SpecError(
-            f"clock: work is the simulator's, and {counted[0]} counts here: set source: simulated, or take another "
-            "clock"
+            f"clock: work is the simulator's, and {counted[0]} counts here: set source: simulated, or another clock"
         )
 
 
@@ -136,8 +134,7 @@ def check_processor(spec: CampaignSpec) -> None:
     chosen, allowed = spec.measure.observer_cpu, os.sched_getaffinity(0)
     if chosen is not None and spec.measure.pin and chosen not in allowed:
         raise HostError(
-            f"observer_cpu: {chosen} is not among the processors that may be used here "
-            f"({', '.join(map(str, sorted(allowed)))})"
+            f"observer_cpu: {chosen} is not among the processors allowed here ({', '.join(map(str, sorted(allowed)))})"
         )
 
 

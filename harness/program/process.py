@@ -65,8 +65,7 @@ def launch(command: Command, *, started_as: Callable[[int], None] | None = None)
     setpriv = shutil.which("setpriv")
     if setpriv is None:
         raise HostError(
-            "setpriv is missing: it ties the measured program's life to the harness (on Debian: apt-get install "
-            "util-linux)"
+            "setpriv is missing, which ends the program with the harness (on Debian: apt-get install util-linux)"
         )
     program = shutil.which(command.argv[0], path=command.environment.get("PATH", os.defpath))
     if program is None:

@@ -211,8 +211,7 @@ def _codename() -> str:
         if line.startswith("VERSION_CODENAME="):
             return line.partition("=")[2].strip('"')
     raise HostError(
-        "this is not a Debian-like system (no VERSION_CODENAME in /etc/os-release): use a folder, `source:`, instead "
-        "of `debian:`"
+        "no VERSION_CODENAME in /etc/os-release: this is not like Debian; use `source:` instead of `debian:`"
     )
 
 

@@ -77,10 +77,7 @@ def judge(
         known = [state.run.id for state in manifest.runs("done")]
         for run in without:
             if run not in known:
-                raise SpecError(
-                    f"--without {run}: the campaign has no finished run of that name; they are {known[0]} to "
-                    f"{known[-1]}"
-                )
+                raise SpecError(f"--without {run}: no finished run has that name; they are {known[0]} to {known[-1]}")
         options = CheckOptions(method, across, disturbed_runs(manifest))
         verdicts = check(spec, read_traces(folder, manifest, without=without, watch=watch), options, watch)
         if without:

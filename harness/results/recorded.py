@@ -62,8 +62,7 @@ def recorded_campaign(folder: Path) -> CampaignSpec:
         )
     if purpose != CAMPAIGN:
         raise SpecError(
-            f"{folder} holds {purpose}, whose runs are judged as it goes; run its plan.yaml for a campaign that can "
-            "be checked"
+            f"{folder} holds {purpose}, whose runs are judged as it goes; to check a campaign, run its plan.yaml"
         )
     if share is not None:
         return share

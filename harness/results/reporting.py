@@ -375,10 +375,7 @@ def _missed(traces: Sequence[Trace]) -> Iterable[str]:
     shares = [count / (len(trace) + count) for trace, count in zip(timed, missed, strict=True)]
     unread = sum(trace.attributes.get("unread_ticks", 0) for trace in traces)
     if unread:
-        yield (
-            f"At {unread} ticks, over all runs, the counters could not be read. Two intervals were joined there; no "
-            "count was lost."
-        )
+        yield f"Counters could not be read at {unread} ticks of all runs: intervals were joined, no count was lost."
     ticks = "event's overflows" if any(trace.attributes.get("interval_event") for trace in timed) else "timer's ticks"
     if shares and median(shares) > _MISSED_SHARE:
         yield (

@@ -50,8 +50,7 @@ def load_spec(path: Path) -> CampaignSpec:
     """
     if (path / "campaign.sqlite").is_file():
         raise SpecError(
-            f"{path}: this is the folder of a campaign; `unperturbed check {path}` judges it again; to continue it, "
-            "run its spec"
+            f"{path}: this is a campaign's folder; `unperturbed check {path}` judges it; to continue it, run its spec"
         )
     if not path.is_file():
         what = "this is not a file" if path.exists() else "there is no such file"

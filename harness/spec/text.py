@@ -28,18 +28,15 @@ _PACKAGE = "^(upstream:)?[a-z0-9][a-z0-9+.-]+$"
 
 FORMS: Mapping[str, str] = MappingProxyType(
     {
-        _METRIC: "a metric's name has letters, digits and `_`, does not begin with a digit, and is at most 64 long",
-        PARAMETER_PATTERN: "a parameter's name has letters, digits and `_`, does not begin with a digit, and is at "
-        "most 40 long",
-        _FILE_NAME: "it names a folder: letters, digits, `_`, `-` and `.`, beginning with a letter or digit, at most "
-        "64 in all",
+        _METRIC: "a metric's name has at most 64 letters, digits and `_`, and does not begin with a digit",
+        PARAMETER_PATTERN: "a parameter's name has at most 40 letters, digits and `_`, and does not begin with a digit",
+        _FILE_NAME: "a folder's name has at most 64 letters, digits, `_`, `-` and `.`, the first a letter or digit",
         _VARIABLE: "an environment variable's name has letters, digits and `_`, and does not begin with a digit",
         _DIGEST: "write `sha256:` and 64 hexadecimal digits, as `sha256sum` prints them",
         SLURM_TIME: "a limit of Slurm has the form `minutes`, `minutes:seconds`, `hours:minutes:seconds`, "
         "`days-hours`, `days-hours:minutes` or `days-hours:minutes:seconds`, in quotes",
         _ABSOLUTE: "write an absolute path, which begins with /",
-        _PACKAGE: "a Debian source package's name has lower-case letters, digits, `+`, `-` and `.`, and may follow "
-        "`upstream:`",
+        _PACKAGE: "a Debian source package: lower-case letters, digits, `+`, `-` and `.`, also after `upstream:`",
     }
 )
 """The form that a pattern stands for, in words."""

@@ -166,7 +166,7 @@ _ADVICE: tuple[tuple[str, Literal["here", "opened"], _Advice], ...] = (
     (
         "escape",
         "here",
-        "this `\\` begins no escape that YAML knows: in double quotes write `\\\\`, or use single quotes",
+        "unknown escape: in double quotes write `\\\\`, or use single quotes",
     ),
     (
         "could not find expected ':'",
@@ -184,13 +184,12 @@ _ADVICE: tuple[tuple[str, Literal["here", "opened"], _Advice], ...] = (
     (
         "block scalar",
         "here",
-        "nothing may follow `|` or `>` in its line, and what follows is indented by spaces; quote text that begins so",
+        "nothing may follow `|` or `>` in its line, and its text is indented by spaces; quote text that begins so",
     ),
     (
         "document start|directive|incompatible",
         "here",
-        "there is something before the first key or after the end: a spec is one mapping, with no lines that begin "
-        "with `%`",
+        "text before the first key or after the end: a spec is one mapping, without lines that begin with `%`",
     ),
 )
 """A pattern of PyYAML's message, the place to report, and the advice; the first that matches counts."""

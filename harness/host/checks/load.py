@@ -124,10 +124,7 @@ def swap(host: Host) -> Finding:
         return Finding("swap", "good", "no swap")
     if used == 0:
         return Finding("swap", "good", f"swap is configured and unused (swappiness {eagerness})")
-    why = (
-        "A page of the program that is fetched from it costs milliseconds in the middle of an interval. (swapon -a "
-        "undoes this.)"
-    )
+    why = "Fetching a page of the program from it costs milliseconds within an interval. (swapon -a undoes this.)"
     return Finding("swap", "note", f"{used / 1024:.0f} MiB are swapped out (swappiness {eagerness})", why, "swapoff -a")
 
 
@@ -155,10 +152,7 @@ def quota(host: Host) -> Finding | None:
     for folder, limit in _limits(host.root):
         if limit is not None:
             what = f"the control group of this process may use {limit:g} CPUs"
-            why = (
-                "Once its share of each 100 ms is used up, everything in it pauses until the next: gaps in "
-                "the midst of runs."
-            )
+            why = "Once its share of each 100 ms is used up, everything in it pauses: gaps within runs."
             if host.container == "docker":
                 mend = "docker update --cpus 0 CONTAINER    # on the container's host"
             elif (folder / "cpu.max").exists():

@@ -46,14 +46,8 @@ def isolation(host: Host) -> Finding:
     mend = None
     if (host.root / "etc/default/grub").exists() and len(online) > 1:
         kept = f"isolcpus={online[-1]} rcu_nocbs={online[-1]}"
-        mend = (
-            f"sed -i 's/^GRUB_CMDLINE_LINUX=\"/&{kept} /' /etc/default/grub && update-grub    # then start the "
-            "system again"
-        )
-    why = (
-        "The scheduler puts other tasks, and the kernel its own work, on the program's CPU. After isolating one: "
-        "taskset -c it."
-    )
+        mend = f"sed -i 's/^GRUB_CMDLINE_LINUX=\"/&{kept} /' /etc/default/grub && update-grub    # then restart"
+    why = "Other tasks and the kernel's own work run on the program's CPU. After isolating one: taskset -c it."
     return Finding("isolation", "note", "no CPU is isolated", why, mend)
 
 
@@ -145,10 +139,7 @@ def governor(host: Host) -> Finding:
     each = ", ".join(f"{name} (CPUs {ranges(cpus)})" for name, cpus in by_governor.items())
     if set(by_governor) == {"performance"}:
         return Finding("governor", "good", f"frequency governor {each}")
-    why = (
-        "The speed follows the load, and the load follows the program: times and cycles per second move with the "
-        "intervals."
-    )
+    why = "The speed follows the load of the program: times and cycles per second move with the intervals."
     mend = f"echo performance | tee /{_CPUS}/cpu*/cpufreq/scaling_governor"
     return Finding("governor", "note", f"frequency governor {each}", why, mend)
 

@@ -179,8 +179,7 @@ class Measure(Section):
 _INSIDE_ONLY = {
     "signal": "the observer outside sends no signal",
     "alternate_stack": "the observer outside sends no signal",
-    "reading": "the observer outside only reads: counters that it stopped and started would miss what the program does "
-    "meanwhile",
+    "reading": "the observer outside only reads: stopped counters would miss what the program does meanwhile",
     "threads": "the observer outside counts every thread",
 }
 _OUTSIDE_ONLY = {
@@ -329,8 +328,7 @@ def _check_event(draft: Draft, path: YamlPath, event: object) -> None:
     if means & PRELOADED and draft.value("program", "shell") is True and not draft.has("program", "build"):
         draft.report_key(
             path,
-            "a program that is not built here is found by its name: give the program itself in `run`, without "
-            "`shell: true`",
+            "a program that is not built here is found by its name: give it in `run`, without `shell: true`",
         )
 
 

@@ -178,10 +178,7 @@ def _to_parameter(given: tuple[Value, ...] | ParameterFields) -> Listed | Chosen
     ]
     ways = [way for way in WAYS_TO_DRAW if way in keys]
     if not keys:
-        raise ValueError(
-            f"this says nothing of the parameter's values: list them, {_RANGE} for a range, or {{uniform: [5, 300]}} "
-            "for a draw"
-        )
+        raise ValueError(f"no values are given: list them, {_RANGE} for a range, {{uniform: [5, 300]}} for a draw")
     if len(ways) > 1 or (ways and len(keys) > 1):
         raise ValueError(f"`{keys[0]}` and `{keys[1]}` exclude each other: a parameter is a range or one draw")
     if given.uniform is not None:
