@@ -239,7 +239,10 @@ class RunQueue:
                 took = time.monotonic() - started
                 self.manifest.fail(run, seconds=took, error=str(error), host=host.state(), final=number == last)
                 self.progress.failed(run, number, str(error))
-                _keep_failed(folder, number)
+                # What it left is kept for the user to look at, out of the next attempt's way.
+                kept = folder.with_name(f"{folder.name}-failed-{number}")
+                shutil.rmtree(kept, ignore_errors=True)
+                folder.rename(kept)
             else:
                 took = time.monotonic() - started
                 self.manifest.finish(
@@ -270,13 +273,6 @@ class RunResult:
     seconds: float  # How long the program took
     intervals: int  # Length of its trace
     totals: Mapping[str, Any] | None = None  # What a whole run of a sweep gave
-
-
-def _keep_failed(folder: Path, attempt: int) -> None:
-    """Keep what a failed attempt left, for the user to look at, out of the next attempt's way."""
-    kept = folder.with_name(f"{folder.name}-failed-{attempt}")
-    shutil.rmtree(kept, ignore_errors=True)
-    folder.rename(kept)
 
 
 def _claim(manifest: Manifest, spec: CampaignSpec, purpose: str) -> None:

@@ -56,15 +56,18 @@ def import_campaign(
     `folder`: The campaign's folder, which is not there yet or is empty. It appears whole or not at all.
     `baseline`: The configuration that all others are held against: `baseline`, where there is one, else the first.
     """
-    _require_free(folder)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        what = "is a file" if not folder.is_dir() else "exists and is not empty"
+        raise SpecError(f"{folder} {what}: give a folder for the campaign that is not there yet")
     chosen = find_format(format)
     by_configuration = _read(chosen, groups, options or {})
     ordered = _with_baseline_first(by_configuration, baseline)
     renamed = [f"The baseline was imported as {name}." for name in by_configuration if name not in ordered]
     metrics, notes = _common_metrics(ordered)
     traces = [trace for runs in ordered.values() for trace in runs]
+    name = re.sub(r"[^\w.-]", "-", folder.resolve().name)
     imported = Imported(
-        name=_name_of(folder),
+        name=name if _NAME.fullmatch(name) else "imported",
         format=chosen.name,
         title=chosen.title,
         options=dict(options or {}),
@@ -78,12 +81,6 @@ def import_campaign(
     )
     _write(folder, imported, ordered)
     return imported
-
-
-def _require_free(folder: Path) -> None:
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        what = "is a file" if not folder.is_dir() else "exists and is not empty"
-        raise SpecError(f"{folder} {what}: give a folder for the campaign that is not there yet")
 
 
 def _read(chosen: ImportFormat, groups: Sequence[Group], options: Mapping[str, str]) -> dict[str, list[Trace]]:
@@ -191,11 +188,6 @@ def _files_of(found: Mapping[str, list[Trace]]) -> list[dict[str, Any]]:
         entry = files.setdefault((file, name), {"file": file, "sha256": digest, "configuration": name, "runs": []})
         entry["runs"].append(f"{number:04d}")
     return list(files.values())
-
-
-def _name_of(folder: Path) -> str:
-    name = re.sub(r"[^\w.-]", "-", folder.resolve().name)
-    return name if _NAME.fullmatch(name) else "imported"
 
 
 def _write(folder: Path, imported: Imported, found: Mapping[str, list[Trace]]) -> None:

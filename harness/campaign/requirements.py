@@ -19,7 +19,7 @@ _SIMULATE = "PAPI_TOT_INS and the like can be simulated (source: auto, sampler: 
 
 def plan_counting(spec: CampaignSpec, names: Sequence[str] | None = None, source: str | None = None) -> Passes:
     """Plan which source counts which hardware metric here, in which passes."""
-    measure = spec.measure
+    measure, interval = spec.measure, spec.measure.interval
     return plan_passes(
         measure.hardware if names is None else names,
         source=source or measure.source,
@@ -28,7 +28,7 @@ def plan_counting(spec: CampaignSpec, names: Sequence[str] | None = None, source
         shared=_shared(spec),
         sampler=measure.sampler,
         multiplex=measure.multiplex,
-        overflow=overflow_of(spec),
+        overflow=(measure.interval_event, interval.counts) if isinstance(interval, WorkInterval) else None,
         together=_computed_together(spec),
     )
 
@@ -37,12 +37,6 @@ def refuse_misspelt(spec: CampaignSpec) -> None:
     """Refuse events of perf that perf does not have, when the metrics of a spec cannot all be counted."""
     if faults := misspelt(spec.measure.hardware):
         raise SpecError("\n".join(f"{metric_position(spec, name)}: {fault}" for name, fault in faults.items()))
-
-
-def overflow_of(spec: CampaignSpec) -> tuple[str, int] | None:
-    """Return the metric whose counts end intervals, and how many do; None where time or the simulator ends them."""
-    interval = spec.measure.interval
-    return (spec.measure.interval_event, interval.counts) if isinstance(interval, WorkInterval) else None
 
 
 def _shared(spec: CampaignSpec) -> tuple[str, ...]:

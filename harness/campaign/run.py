@@ -38,6 +38,7 @@ from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.sections.campaign import REFERENCE
 
 _SHOWN_BYTES = 2000
+_NO_SPACE_BYTES = 1 << 20
 _UNSEEN_NS = 300_000_000
 _UNSEEN_SHARE = 0.1
 """How much of a run's end may be without records: releasing a large program's memory takes time."""
@@ -268,7 +269,8 @@ def _check_outcome(spec: CampaignSpec, command: Command, outcome: Outcome, expec
         raise TimedOutError(
             f"timed out after {outcome.seconds:.0f} s (timeout: in the spec; simulated runs are 25 to 60 times slower)"
         )
-    if _disk_full(folder):
+    status = os.statvfs(folder)
+    if status.f_bavail * status.f_frsize < _NO_SPACE_BYTES:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
     if outcome.exit_code == _KILLED + (spec.measure.signal or SIGNAL):
         raise RunError(
@@ -332,11 +334,6 @@ def _last_stderr(folder: Path) -> str:
     file = folder / "stderr"
     text = file.read_bytes()[-_SHOWN_BYTES:].decode(errors="replace").strip() if file.is_file() else ""
     return f"It said:\n{text}" if text else "It wrote nothing to stderr."
-
-
-def _disk_full(folder: Path) -> bool:
-    status = os.statvfs(folder)
-    return status.f_bavail * status.f_frsize < 1 << 20
 
 
 def _tidy(folder: Path) -> None:

@@ -1,4 +1,7 @@
-"""The content of a campaign's report from its folder, with sentences on what the sampling left out or cost."""
+"""The content of a campaign's report from its folder, with sentences on what the sampling left out or cost.
+
+Of an imported campaign, files and the tools that counted stand in the place of program, host and sources.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from unperturbed.analysis.alignment import align_as_paper
 from unperturbed.analysis.partition import Plan
@@ -30,17 +33,21 @@ from unperturbed.collectors.data import Trace
 from unperturbed.collectors.sources import find_source, find_sources
 from unperturbed.collectors.sources.source import NONE
 from unperturbed.common.scratch import write_whole
+from unperturbed.common.wording import counted, listing
 from unperturbed.errors import DataError
 from unperturbed.harness.campaign.manifest import Failure, Manifest, RunState
 from unperturbed.harness.campaign.plan import configurations
 from unperturbed.harness.campaign.progress import describe_interval
 from unperturbed.harness.host import state as host
 from unperturbed.harness.results.check import align_on
-from unperturbed.harness.results.imported import imported_headline, imported_provenance, imported_source
 from unperturbed.harness.results.recorded import Traces
 from unperturbed.harness.results.verdicts import CampaignVerdicts
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.sections.campaign import BASELINE, PILOT
+
+if TYPE_CHECKING:
+    from unperturbed.harness.spec.campaign_spec import Imported
+
 
 _MISSED_SHARE = 0.05
 
@@ -133,9 +140,8 @@ _METHOD = (
     "Across runs: each metric against itself after dynamic time warping; a run's value is its mean over the "
     "reference runs, or over 40 of more, evenly over their order. Subsets are compared with the anchor's runs and "
     "aligned through its milestones, the anchor itself with the pure baseline (section 2.3).",
-    "Runs are compared on Fisher's scale, atanh ρ. Significance is Student's t with the spread of both kinds of run "
-    "pooled; the interval is the "
-    "wider of that one and Welch's, each bound at α, carried to the scale of ρ by Zou's method (2007).",
+    "Runs are compared on Fisher's scale, atanh ρ. Significance is Student's t with the pooled spread of both kinds of "
+    "run; the interval is the wider of that one and Welch's, each bound at α, carried to ρ by Zou's method (2007).",
     "Perturbed: significant at α after Holm's correction over all pairs and metrics of one configuration, and not "
     "shown to lie within the tolerance. Unperturbed: every interval lies within it. The p-value for false "
     "discoveries (Benjamini and Hochberg) is shown too, and decides nothing.",
@@ -221,17 +227,8 @@ def _rows(manifest: Manifest, states: list[RunState]) -> tuple[RunRow, ...]:
     rows: list[RunRow] = []
     for state in states:
         run, before, after = state.run, state.host_before or {}, state.host_after or {}
-        row = RunRow(
-            run.id,
-            run.configuration,
-            run.repetition,
-            max(1, state.attempt),
-            state.state,
-            state.seconds,
-            state.intervals,
-            run.pad_bytes,
-            layout=run.layout,
-        )
+        row = RunRow(run.id, run.configuration, run.repetition, max(1, state.attempt), state.state, layout=run.layout)
+        row = replace(row, seconds=state.seconds, intervals=state.intervals, environment_pad_bytes=run.pad_bytes)
         rows += [
             replace(row, attempt=one.attempt, state="failed", seconds=one.seconds, intervals=None, error=one.error)
             for one in failures[run.id]
@@ -291,10 +288,9 @@ def _provenance(spec: CampaignSpec, manifest: Manifest) -> Mapping[str, Mapping[
             **{f"simulated machine ({item['name']})": _machine(item["machine"]) for item in passes if item["machine"]},
         },
     }
-    sites: Mapping[str, Mapping[str, Any]] = manifest.fact("sites") or {}
-    if sites:
+    if sites := manifest.fact("sites"):
         groups["where software metrics are counted"] = {
-            metric: f"{count} {'place' if count == 1 else 'places'} in the source"
+            metric: f"{counted(count, 'place')} in the source"
             for found in sites.values()
             for metric, count in found.items()
         }
@@ -395,3 +391,58 @@ def _observed(traces: Sequence[Trace]) -> Iterable[str]:
         f"The observer ran {place}, {real_time} real-time priority; the program's processors took {interrupts:.2g} "
         "function call interrupts a record, the kernel's own among them."
     )
+
+
+_HOW_COUNTED = {
+    "hardware": "counted by the processor",
+    "simulated": "simulated, not counted by a processor",
+    "os": "counted by the operating system or by software",
+    "software": "counted by software",
+    "derived": "computed from others",
+}
+
+
+def imported_source(imported: Imported) -> CounterSource:
+    """Return where imported counts come from, metric by metric."""
+    by_kind: dict[str, list[str]] = {}
+    for name, kind in imported.metrics.items():
+        by_kind.setdefault(kind, []).append(name)
+    parts = [
+        f"{listing(names)} {'is' if len(names) == 1 else 'are'} {_HOW_COUNTED[kind]}" for kind, names in by_kind.items()
+    ]
+    return CounterSource(
+        name=f"imported from {imported.title}",
+        sentence=f"Imported from {imported.title}, as the files say it: {'; '.join(parts)}.",
+        simulated="simulated" in by_kind,
+    )
+
+
+def imported_headline(imported: Imported, manifest: Manifest) -> Headline:
+    """Return the headline: nothing is known of program and host."""
+    return Headline(
+        program=f"imported from {imported.title}",
+        command=imported.command,
+        started=manifest.fact("begun"),
+        seconds=sum(state.seconds or 0.0 for state in manifest.runs()),
+        version=metadata.version("unperturbed"),
+    )
+
+
+def imported_provenance(spec: CampaignSpec, imported: Imported, manifest: Manifest) -> dict[str, Mapping[str, str]]:
+    """Return the groups of facts: the import, its options, and each file with its checksum."""
+    return {
+        "campaign": {
+            "name": spec.name,
+            "record": str(spec.path),
+            "record digest": spec.digest,
+            "imported": manifest.fact("begun"),
+            "by": imported.command or "the library",
+        },
+        "what was imported": {
+            "format": f"{imported.title} ({imported.format})",
+            **({"options": ", ".join(map("=".join, imported.options.items()))} if imported.options else {}),
+            "program and host": "not recorded",
+            "metrics": ", ".join(f"{name} ({kind})" for name, kind in imported.metrics.items()),
+        },
+        "files (sha256)": {str(one["file"]): f"{one['configuration']}, {one['sha256']}" for one in imported.files},
+    }

@@ -4,10 +4,9 @@
 
     sections/              a module a key at the top of a spec: its model, its rules, its words
     text, quantities       names and placeholders; durations, sizes, intervals and caches
-    events                 software metrics
     yaml                   YAML with the position of every key and value, advice on its errors
     model, campaign_spec   what sections share; the sections as one model, and what stands for it in an import
-    draft, validation      a spec that is not yet validated; its JSON Schema, and what is wrong in plain words
+    validation             the JSON Schema of the model, and what is wrong with a spec in plain words
     load                   all of it in one function, and the digest
     docs                   the reference page, from the models
 
@@ -23,9 +22,8 @@ from unperturbed.common.faces import lazy_names
 
 if TYPE_CHECKING:
     from unperturbed.harness.spec.campaign_spec import CampaignSpec
-    from unperturbed.harness.spec.draft import Draft
     from unperturbed.harness.spec.load import load_spec, parse_spec
-    from unperturbed.harness.spec.model import Because, Section, SpecKey
+    from unperturbed.harness.spec.model import Because, Draft, Section, SpecKey
 
 __all__ = ["Because", "CampaignSpec", "Draft", "Section", "SpecKey", "load_spec", "parse_spec"]
 

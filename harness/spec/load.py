@@ -16,8 +16,7 @@ from pydantic import BaseModel
 from unperturbed.common.expressions.metrics import MetricExpression, parse_metric_expression
 from unperturbed.errors import SpecError
 from unperturbed.harness.spec.campaign_spec import CampaignSpec, spec_keys
-from unperturbed.harness.spec.draft import Draft
-from unperturbed.harness.spec.model import ADDED_LATER, MAY_CHANGE
+from unperturbed.harness.spec.model import ADDED_LATER, MAY_CHANGE, Draft
 from unperturbed.harness.spec.quantities import Interval
 from unperturbed.harness.spec.sections._metrics import PERF_METRIC
 from unperturbed.harness.spec.sections.analysis import default_align_on

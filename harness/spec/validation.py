@@ -20,8 +20,7 @@ from pydantic_core import ErrorDetails, core_schema
 
 from unperturbed.common.wording import listing
 from unperturbed.harness.spec.campaign_spec import CURRENT, CampaignSpec, spec_model
-from unperturbed.harness.spec.draft import Draft
-from unperturbed.harness.spec.model import UNION_TAGS, Because
+from unperturbed.harness.spec.model import UNION_TAGS, Because, Draft
 from unperturbed.harness.spec.text import FORMS
 from unperturbed.harness.spec.yaml import YamlPath
 
@@ -210,8 +209,8 @@ def _kind(draft: Draft, path: YamlPath) -> str | None:
 
 def _report(draft: Draft, path: YamlPath, missing: str | None, detail: ErrorDetails) -> None:
     if detail["type"] == "missing":
-        description = _properties(path).get(missing or "", {}).get("description", "")
-        meaning = f" ({first_sentence(description)})" if description else ""
+        first_sentence = _properties(path).get(missing or "", {}).get("description", "").split(". ")[0].rstrip(".")
+        meaning = f" ({first_sentence[0].lower()}{first_sentence[1:]})" if first_sentence else ""
         where = f" in `{path[-1]}`" if path else ""
         draft.report_key(path, f"`{missing}` is missing{where}{meaning}")
     elif detail["type"] == "extra_forbidden":
@@ -225,12 +224,6 @@ def _report(draft: Draft, path: YamlPath, missing: str | None, detail: ErrorDeta
 def _properties(path: YamlPath) -> Mapping[str, Any]:
     definition = definition_at(path)
     return definition["properties"] if definition else {}
-
-
-def first_sentence(text: str) -> str:
-    """Return the first sentence of a description as a clause of another."""
-    first = text.split(". ", maxsplit=1)[0].rstrip(".")
-    return first[:1].lower() + first[1:]
 
 
 def _unknown_key(draft: Draft, path: YamlPath) -> str:

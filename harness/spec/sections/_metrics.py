@@ -14,8 +14,7 @@ from unperturbed.collectors.data import INTERVAL_COLUMNS
 from unperturbed.collectors.sources.catalogue import OS_METRICS, PERF_WORDS, PRESETS, is_native
 from unperturbed.common.expressions.metrics import parse_metric_expression
 from unperturbed.errors import SpecError
-from unperturbed.harness.spec.draft import Draft
-from unperturbed.harness.spec.model import Section, reading
+from unperturbed.harness.spec.model import Draft, Section, reading
 from unperturbed.harness.spec.text import Text
 from unperturbed.harness.spec.yaml import YamlPath
 from unperturbed.instrument.events import DEFAULT_MAX_RATE, GROUPS, Event, EventKind, event_kinds, parse_event
@@ -271,10 +270,7 @@ EventFields = _event_fields()
 
 
 def _to_event(fields: Section) -> Event:
-    try:
-        return parse_event(fields.model_dump(by_alias=True, exclude_none=True, exclude_unset=True))
-    except SpecError as error:
-        raise ValueError(str(error)) from None
+    return parse_event(fields.model_dump(by_alias=True, exclude_none=True, exclude_unset=True))
 
 
 def _refuse_text(value: Any) -> Any:

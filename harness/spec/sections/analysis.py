@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from unperturbed.harness.spec.draft import Draft
-from unperturbed.harness.spec.model import MAY_CHANGE, Because, Section, SpecKey
+from unperturbed.harness.spec.model import MAY_CHANGE, Because, Draft, Section, SpecKey
 from unperturbed.harness.spec.sections._metrics import Metrics, key_of, measured_are
 from unperturbed.harness.spec.text import Text, Texts
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
-from unperturbed.harness.spec.draft import Draft
-from unperturbed.harness.spec.model import ADDED_LATER, MAY_CHANGE, Because, Frozen, Section, SpecKey, empty
+from unperturbed.harness.spec.model import ADDED_LATER, MAY_CHANGE, Because, Draft, Frozen, Section, SpecKey, empty
 from unperturbed.harness.spec.sections._metrics import Metrics
 from unperturbed.harness.spec.sections.parameters import MOST_POINTS
 from unperturbed.harness.spec.sections.program import Compilers, Program, check_placeholders, check_words

@@ -12,12 +12,12 @@ from unperturbed.collectors.sources.callgrind import Machine
 from unperturbed.collectors.sources.catalogue import OS_METRICS, PRESETS
 from unperturbed.common.expressions.metrics import MetricExpression, parse_metric_expression
 from unperturbed.errors import SpecError
-from unperturbed.harness.spec.draft import Draft
 from unperturbed.harness.spec.model import (
     ADDED_LATER,
     AS_MAPPING,
     AS_TEXT,
     Because,
+    Draft,
     Frozen,
     ListOf,
     Section,
@@ -88,14 +88,7 @@ _TextOrRecords = Annotated[
 IntervalValue = Annotated[Interval, reading(_TextOrRecords, _to_interval)]
 
 
-def _to_expression(text: str) -> MetricExpression:
-    try:
-        return parse_metric_expression(text)
-    except SpecError as error:
-        raise ValueError(str(error)) from None
-
-
-Derived = Annotated[MetricExpression, reading(Text, _to_expression)]
+Derived = Annotated[MetricExpression, reading(Text, parse_metric_expression)]
 
 
 if TYPE_CHECKING:

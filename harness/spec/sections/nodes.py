@@ -8,8 +8,7 @@ from pydantic import Field, StringConstraints
 
 from unperturbed.common.extensions import offered
 from unperturbed.common.wording import counted, did_you_mean, listing
-from unperturbed.harness.spec.draft import Draft
-from unperturbed.harness.spec.model import ADDED_LATER, MAY_CHANGE, Because, Section, SpecKey
+from unperturbed.harness.spec.model import ADDED_LATER, MAY_CHANGE, Because, Draft, Section, SpecKey
 from unperturbed.harness.spec.quantities import TimeSpan, parse_duration
 from unperturbed.harness.spec.sections.parameters import combinations
 from unperturbed.harness.spec.text import SLURM_TIME, AbsoluteFolder, Text, Texts

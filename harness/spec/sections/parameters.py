@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Discriminator, Field, PlainValidator, Tag, WithJsonSchema
 
 from unperturbed.collectors.sources.catalogue import OS_METRICS, PRESETS
-from unperturbed.harness.spec.draft import Draft
 from unperturbed.harness.spec.model import (
     ADDED_LATER,
     AS_LIST,
     AS_MAPPING,
+    Draft,
     Frozen,
     ListOf,
     Section,
@@ -277,7 +277,9 @@ def _check(draft: Draft) -> None:
             if placeholder.startswith(PARAMETER) and not draft.recorded:
                 _check_placeholder(draft, path, field, placeholder)
     if not draft.has("parameters"):
-        _check_no_sweep(draft)
+        for key in ("points", "repetitions", "native_runs"):
+            if draft.has("campaign", key):
+                draft.report_key(("campaign", key), f"`{key}` is of a sweep, and the spec has no `parameters:`")
         return
     if draft.value("parameters") == {}:
         draft.report(("parameters",), "this names no parameter: give one, or remove `parameters`")
@@ -302,13 +304,6 @@ def _check_placeholder(draft: Draft, path: YamlPath, field: str, placeholder: st
         hint = draft.did_you_mean(name, known, before=f"{{{PARAMETER}", after="}") if len(name) > 1 else ""
         there = f"`parameters:` has {', '.join(known)}"
         draft.report(path, f"unknown parameter `{name}`; {hint or there}")
-
-
-def _check_no_sweep(draft: Draft) -> None:
-    """Refuse what only sweeps have."""
-    for key in ("points", "repetitions", "native_runs"):
-        if draft.has("campaign", key):
-            draft.report_key(("campaign", key), f"`{key}` is of a sweep, and the spec has no `parameters:`")
 
 
 def _check_names(draft: Draft) -> None:

@@ -13,8 +13,17 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from unperturbed.harness.spec.draft import Draft
-from unperturbed.harness.spec.model import ADDED_LATER, MAY_CHANGE, Because, Frozen, Section, SpecKey, empty, reading
+from unperturbed.harness.spec.model import (
+    ADDED_LATER,
+    MAY_CHANGE,
+    Because,
+    Draft,
+    Frozen,
+    Section,
+    SpecKey,
+    empty,
+    reading,
+)
 from unperturbed.harness.spec.quantities import TimeSpan, parse_duration
 from unperturbed.harness.spec.sections._metrics import PRELOADED, means_of
 from unperturbed.harness.spec.text import (
