@@ -276,10 +276,7 @@ class RunResult:
 
 
 def _claim(manifest: Manifest, spec: CampaignSpec, purpose: str) -> None:
-    """Tie the folder to this spec and purpose.
-
-    A folder of another spec is refused when it has finished runs, and started anew otherwise.
-    """
+    """Tie the folder to this spec and purpose; start it anew if another spec has no finished runs in it."""
     check_owner(manifest, spec, purpose)
     if manifest.fact("spec_digest") not in (None, spec.digest):
         manifest.clear()

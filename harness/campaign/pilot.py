@@ -134,10 +134,7 @@ def _rehearse(
 
 
 def _check_length(intervals: int, interval: str, *, shortest: bool) -> None:
-    """Refuse a run that is too short for a verdict.
-
-    An interval that was chosen by the number of records is the shortest possible one.
-    """
+    """Refuse a run too short for a verdict; an interval chosen by the number of records is the `shortest`."""
     if intervals < MINIMUM_INTERVALS:
         raise RunError(
             f"the pilot run has {intervals} intervals of {interval}, and at least {MINIMUM_INTERVALS} are needed: "

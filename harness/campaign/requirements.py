@@ -142,10 +142,7 @@ def no_verdict(spec: CampaignSpec, passes: Passes) -> str:
 
 
 def never_computed(spec: CampaignSpec, passes: Passes) -> str:
-    """Return which derived metrics will have no values, as no run holds all that they need; empty when there is none.
-
-    A sweep computes its metrics from several runs.
-    """
+    """Return which derived metrics no run can compute; empty for none, and for sweeps, which join several runs."""
     if spec.parameters:
         return ""
     held = [{metric.name for metric in item.metrics} for item in passes.passes]

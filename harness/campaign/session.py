@@ -142,10 +142,7 @@ def _software_metrics(session: Session, configuration: Configuration, tree: Path
 def build_configurations(
     spec: CampaignSpec, folder: Path, wanted: Sequence[Configuration], manifest: Manifest, progress: Progress
 ) -> dict[str, Path | None]:
-    """Build configurations, each in a folder of its own; existing builds are kept.
-
-    Result: Folder of the build by the configuration's name; None for a program that is not built here.
-    """
+    """Build configurations, or keep builds; return their folders by name, None for a program not built here."""
     built_here = [item for item in wanted if spec.of_program(item.program).program.build is not None]
     folders = _numbered(built_here, manifest)
     builds: dict[str, Path | None] = {}

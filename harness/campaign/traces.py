@@ -42,10 +42,7 @@ def trace_file(folder: Path, run: str) -> Path:
 
 
 def read_run(folder: Path, state: RunState, *, campaign: str | None = None) -> Trace:
-    """Read the trace of a finished run.
-
-    `campaign`: The campaign's identity, as its manifest has it (fact `id`); campaigns of early versions have none.
-    """
+    """Read the trace of a finished run of a campaign (its fact `id`; campaigns of early versions have none)."""
     path = trace_file(folder, state.run.id)
     if not path.is_file():
         raise DataError(f"{path} is gone, though its run is done")

@@ -373,10 +373,7 @@ class Comparison:
 
 
 def describe_comparison(first: Sequence[str], second: Sequence[str], choices: Choices) -> Comparison:
-    """Return the spec of two commands, of which the second may be the first started by another tool.
-
-    `first`, `second`: Programs and their arguments. `env NAME=VALUE …` at the beginning sets variables.
-    """
+    """Return the spec of two commands; `env NAME=VALUE …` may begin both, and the second may start the first."""
     if list(first) == list(second):
         raise SpecError("both commands are the same, and there is nothing to compare")
     (own, words), (others_own, other_words) = _environment_of(first), _environment_of(second)

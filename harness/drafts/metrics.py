@@ -82,10 +82,7 @@ def choose_hardware(wanted: Sequence[str] = (), source: str = "", *, compiler: s
 
 
 def choose_calls(program: Path, library_path: Sequence[Path] = ()) -> Mapping[str, str]:
-    """Return library functions whose calls by a program can be counted by preloading.
-
-    Result: Name of a metric to the function; empty for a static program or one that calls none of the usual.
-    """
+    """Return the usual library functions whose calls can be counted by preloading: metric → function."""
     try:
         imported = set(read_binary(program).imported)
         # Of a program that is a library in the main, such as python, the library makes the calls.

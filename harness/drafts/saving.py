@@ -114,11 +114,7 @@ def save(place: Saved, text: str) -> None:
 
 
 def set_runs(spec: Path, wanted: Mapping[str, int], *, write: bool = True) -> tuple[str, list[str]]:
-    """Ask for more runs in a spec that was written for a command; return its text, and a note on each change.
-
-    Result `text`: The spec's text, with the greater numbers.
-    Result `notes`: A sentence each.
-    """
+    """Ask for more runs in a spec written for a command; return its text, and a sentence on each change."""
     text, notes = spec.read_text(encoding="utf-8"), []
     for key, number in wanted.items():
         line = re.search(rf"^(  {key}: *)(\d+)", text, re.MULTILINE)
@@ -185,10 +181,7 @@ class Piped:
 
 
 def choose_stdin(asked: str) -> Path | None:
-    """Return the file that the program reads; None for none.
-
-    `asked`: A file; `null` for none; '' for the one that standard input was redirected from, `< file`.
-    """
+    """Return the file that is read: `asked`, or by '' what stdin was redirected from; None for none (`null`)."""
     if asked == _NONE:
         return None
     if asked:

@@ -72,10 +72,7 @@ class Watched:
 
 
 class Watch:
-    """Look at a process some hundred times a second from a thread, and report when it takes long.
-
-    `say`: Receives a sentence after ten seconds, and each minute.
-    """
+    """Look at a process some hundred times a second from a thread, and report when it takes long."""
 
     def __init__(self, say: Callable[[str], None], limit_s: float) -> None:
         self._say, self._limit_s = say, limit_s
@@ -168,10 +165,7 @@ def choose_counted(counts: Mapping[str, int]) -> Chosen:
 
 
 def count_once(spec: CampaignSpec, scratch: Path, exit_code: int) -> Mapping[str, int] | None:
-    """Run a program once and return how often each software metric of its spec happened; None where that fails.
-
-    `scratch`: An empty folder.
-    """
+    """Run a program once, in an empty folder; return how often each software metric happened, None on failure."""
     folder = scratch / "counted"
     folder.mkdir()
     command = program_command(spec, scratch=scratch, build=None, inputs=scratch)

@@ -126,11 +126,7 @@ def _named_events(kind: int, uuid: int, name: int, times_ns: NDArray[np.int64]) 
 
 
 def encode_varints(values: ArrayLike) -> Bytes:
-    """Return whole numbers as varints of one width: the least that holds them all.
-
-    `values`: array_like of int64, shape (n,). Negative ones take ten bytes, as in protobuf.
-    Result: array of uint8, shape (n, width). A row a number.
-    """
+    """Return int64, shape (n,), as varints of the least width for all: uint8, (n, width); 10 for negative."""
     columns = _Varints(np.asarray(values, np.int64))
     found = np.empty((len(columns.bits), columns.width), np.uint8)
     columns.fill(found, slice(None))

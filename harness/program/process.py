@@ -152,10 +152,7 @@ class ProgramCommand:
 
 
 def program_command(spec: CampaignSpec, *, scratch: Path, build: Path | None, inputs: Path) -> ProgramCommand:
-    """Return the command that runs the program; in a sweep, at the campaign's point (`CampaignSpec.at_point`).
-
-    `build`: Folder of the configuration's build, None when nothing is built.
-    """
+    """Return the command that runs the program, in a sweep at `spec.point`; `build` is None if nothing is built."""
     program = spec.program
     known = {"scratch": str(scratch), "inputs": str(inputs), "spec": str(spec.folder), **spec.point}
     if build is not None:

@@ -63,10 +63,7 @@ class SoftwareMetrics:
 def find_software_metrics(
     spec: CampaignSpec, software: Mapping[str, Event], command: ProgramCommand
 ) -> SoftwareMetrics:
-    """Find and set up what counts the software metrics of a configuration.
-
-    `software`: Name → event, in the order of their numbers.
-    """
+    """Find and set up what counts a configuration's software metrics, name → event in the order of numbers."""
     metrics = tuple(milestone(name, event.means, semantics=event.semantics) for name, event in software.items())
     found: dict[int, Any] = {}
     faults = []
@@ -222,10 +219,7 @@ class SpecSites:
 
 
 def find_all_sites(spec: CampaignSpec, step: Callable[[str], None], *, at_point: CampaignSpec) -> SpecSites:
-    """Build a spec's program with all its software metrics at once, and find where each counts.
-
-    Nothing is run but the build.
-    """
+    """Build a program with all its software metrics at once, and find where each counts; nothing else is run."""
     software = spec.measure.software
     if not software:
         raise SpecError(

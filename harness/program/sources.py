@@ -290,10 +290,7 @@ def _word(spec: CampaignSpec, text: str) -> str:
 
 
 def _contents_beside(spec: CampaignSpec, command: str) -> list[str]:
-    """Return the content of the files beside the spec that a command of the shell, or a build's, reads.
-
-    What it redirects its output to is none: that changes with every run.
-    """
+    """Return the content of files beside the spec that a command reads; redirected output changes with each run."""
     words = _words_of_shell(command)
     read = (
         word for before, word in pairwise(["", *words]) if _BESIDE in word and not before.endswith((">", ">&", ">|"))

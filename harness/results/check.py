@@ -221,10 +221,7 @@ def _check_by_few(pass_: _Pass, planned: Sequence[Configuration], found: _Found)
 
 
 def _software(pass_: _Pass, item: Configuration, checked: Sequence[Trace]) -> Iterator[Verdict]:
-    """Compare pairs that hold a software metric with a configuration of fewer metrics that counts it too.
-
-    003, section 4, open problem 2.
-    """
+    """Compare pairs with a software metric with a configuration of fewer metrics (003, section 4, problem 2)."""
     fewer = [
         other
         for other in configurations(pass_.spec)

@@ -98,10 +98,7 @@ def read_traces(folder: Path, manifest: Manifest, *, without: Sequence[str] = ()
 
 
 def disturbed_runs(manifest: Manifest) -> dict[str, str]:
-    """Return the finished runs of a campaign that something disturbed, with what it was.
-
-    Counts of a simulator do not depend on what else the host does, so that no simulated run is called disturbed.
-    """
+    """Return finished runs that something disturbed, and what; counts of a simulator cannot be disturbed."""
     sources = {item["name"]: item["source"] for item in manifest.fact("passes") or []}
     return describe_disturbances(
         [state for state in manifest.runs("done") if sources.get(state.run.pass_name) != "simulated"]

@@ -14,7 +14,7 @@ from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from unperturbed.analysis.alignment import align_as_paper
 from unperturbed.analysis.partition import Plan
@@ -362,10 +362,7 @@ def _overflowed(traces: Sequence[Trace]) -> Iterable[str]:
 
 
 def _missed(traces: Sequence[Trace]) -> Iterable[str]:
-    """Yield a sentence when many ticks were missed.
-
-    Intervals are then longer than requested, and few records describe a busy stretch.
-    """
+    """Yield a sentence when many ticks were missed: intervals are then longer, and few describe a busy stretch."""
     timed = [trace for trace in traces if trace.attributes.get("clock") == "monotonic" and len(trace)]
     missed = [trace.attributes.get("missed_ticks", 0) for trace in timed]
     shares = [count / (len(trace) + count) for trace, count in zip(timed, missed, strict=True)]

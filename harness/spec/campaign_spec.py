@@ -216,10 +216,7 @@ class Imported:
 
 
 def imported_spec(imported: Imported, path: Path, text: str) -> CampaignSpec:
-    """Return what stands for the spec of an imported campaign.
-
-    Result: `imported` is set, and the configurations are those of the import. Its program is nothing that can be run.
-    """
+    """Return what stands for the spec of an imported campaign; its program is nothing that can be run."""
     runs = imported.configurations
     baseline, *others = runs.values()
     measure = Measure.model_construct(

@@ -263,10 +263,7 @@ def metric_position(spec: CampaignSpec, name: str) -> str:
 
 
 def key_position(spec: CampaignSpec, *path: str) -> str:
-    """Return where the value of a key is in its spec, as `metric_position` does for a metric.
-
-    Result: `file:line:column`; of the nearest key above, where the spec leaves it out.
-    """
+    """Return the place of a key's value, or of the nearest key above, as `metric_position` does of a metric."""
     draft = Draft(read_yaml(spec.text, str(spec.path)), spec.folder)
     place = draft.document.places.get(path)
     return _shown(spec, place.value if place else draft.key_position(path))
@@ -279,10 +276,7 @@ def _shown(spec: CampaignSpec, position: Position) -> str:
 
 
 def changed_keys(spec: CampaignSpec, recorded: str) -> tuple[str, ...]:
-    """Return the keys whose values are not those of another text of the spec.
-
-    Result: As `campaign.seed`, with defaults filled in; none if the other text is not a valid spec today.
-    """
+    """Return the keys, as `campaign.seed`, whose values another text of the spec has not; none if that is invalid."""
     try:
         other = parse_spec(recorded, spec.path.name, spec.folder)
     except SpecError:

@@ -96,10 +96,7 @@ def json_schema() -> dict[str, Any]:
 
 
 def definition_at(path: YamlPath) -> Schema | None:
-    """Return the definition of the mapping at a path; None where its keys are free or nothing is a mapping.
-
-    `path`: Keys and indices.
-    """
+    """Return the definition of the mapping at a path; None where its keys are free or nothing is a mapping."""
     nodes: list[Schema] = [_schema(spec_model())]
     for part in path:
         nodes = [inner for node in nodes for key, inner in _children(node) if key in (part, "*")]

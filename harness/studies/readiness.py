@@ -24,8 +24,7 @@ from unperturbed.harness.campaign.requirements import (
     plan_counting,
 )
 from unperturbed.harness.host.checks.tools import setpriv
-from unperturbed.harness.host.doctor import Examination, Finding
-from unperturbed.harness.host.kernel_files import REAL
+from unperturbed.harness.host.doctor import REAL, Examination, Finding
 from unperturbed.harness.program.build import check_compilers
 from unperturbed.harness.program.process import cannot_preload
 from unperturbed.harness.spec.campaign_spec import CampaignSpec

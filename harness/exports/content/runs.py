@@ -111,10 +111,7 @@ def single_run(trace: Trace, name: str) -> ExportedRuns:
 
 
 def read_runs(folder: Path, *, configurations: Sequence[str] = (), ids: Sequence[str] = ()) -> ExportedRuns:
-    """Read the finished runs of a campaign.
-
-    `configurations`, `ids`: Only runs of these configurations, and with these ids; all where none is given.
-    """
+    """Read the finished runs of a campaign, or those of some configurations and with some ids."""
     spec = recorded_campaign(folder)
     with Manifest(folder / "campaign.sqlite", read_only=True) as manifest:
         states, identity = manifest.runs("done"), manifest.fact("id")

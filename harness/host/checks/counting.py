@@ -6,8 +6,7 @@ import os
 import re
 from pathlib import Path
 
-from unperturbed.harness.host.doctor import Finding, check
-from unperturbed.harness.host.kernel_files import Host, cpu_list, number, own_cpus, ranges, text
+from unperturbed.harness.host.doctor import Finding, Host, check, cpu_list, number, own_cpus, ranges, text
 
 _DEVICES = "sys/bus/event_source/devices"
 _CORE_PMU = re.compile(r"cpu|cpu_(core|atom|lowpower)|armv\d\w*|apple_\w+_pmu")

@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 import psutil
 
-from unperturbed.harness.host.doctor import Finding, check
-from unperturbed.harness.host.kernel_files import REAL, Host, cpu_list, number, text
+from unperturbed.harness.host.doctor import REAL, Finding, Host, check, cpu_list, number, text
 
 _WATCHED_S = 0.5
 _BUSY = 0.1
@@ -32,10 +31,7 @@ class BusyProcess:
 
 
 def busy_processes(seconds: float = _WATCHED_S) -> tuple[BusyProcess, ...]:
-    """Watch this host for a moment and return the processes that use a tenth of a CPU or more, the busiest first.
-
-    This process and those that it descends from are left out.
-    """
+    """Watch this host; return other processes that use a tenth of a CPU or more, but no ancestors, busiest first."""
     own = {os.getpid(), *(parent.pid for parent in psutil.Process().parents())}
     before = _cpu_seconds()
     began = time.monotonic()

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from unperturbed.harness.host.doctor import Finding, check
-from unperturbed.harness.host.kernel_files import Host, cpu_list, number, ranges, text
+from unperturbed.harness.host.doctor import Finding, Host, check, cpu_list, number, ranges, text
 
 _CPUS = "sys/devices/system/cpu"
 _CHEAP_CLOCKS = (

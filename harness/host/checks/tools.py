@@ -17,8 +17,7 @@ from unperturbed.collectors.sources.papi.events import LIBRARY_VARIABLE
 from unperturbed.common import supervision
 from unperturbed.harness.host.checks import _ask_papi
 from unperturbed.harness.host.checks.counting import core_pmus
-from unperturbed.harness.host.doctor import Finding, HostCheck, check
-from unperturbed.harness.host.kernel_files import REAL, Host, find_tool, text
+from unperturbed.harness.host.doctor import REAL, Finding, Host, HostCheck, check, find_tool, text
 
 _PAPI = re.compile(r"libpapi\.so(?:\.(\d+(?:\.\d+)*))?")
 _DEFAULT_FOLDERS = ("lib", "usr/lib", "lib64", "usr/lib64")
@@ -48,10 +47,7 @@ class PapiVerdict:
 
 
 def ask(library: str = "") -> PapiVerdict:
-    """Load libpapi in a process of its own and return what it reports.
-
-    `library`: Its path or its name for the dynamic linker; by default the newest of the system's.
-    """
+    """Load libpapi, by path or linker name ('' for the newest), in a process of its own; return what it reports."""
     command = [sys.executable, "-I", _ask_papi.__file__, *filter(None, [library])]
     try:
         answer = supervision.run(command, capture_output=True, text=True, timeout=_ANSWER_TIME_S)

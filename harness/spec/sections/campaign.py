@@ -83,10 +83,7 @@ class Design(Section):
 
 
 def default_subsets(spec: CampaignSpec) -> Mapping[str, tuple[str, ...]]:
-    """Return one subset of every software metric but the anchor; none when that leaves nothing.
-
-    Sorted by name: the order of keys in a spec means nothing, and must not change its digest.
-    """
+    """Return one subset of all software metrics but the anchor, or none; sorted, as the order of keys is no content."""
     everything = tuple(sorted(name for name in spec.measure.software if name != spec.analysis.anchor))
     return {"all": everything} if everything else {}
 

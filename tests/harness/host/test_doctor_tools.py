@@ -20,6 +20,7 @@ from unperturbed.harness.host.checks.counting import core_pmus
 from unperturbed.harness.host.checks.load import BusyProcess, busy_processes, neighbours
 from unperturbed.harness.host.checks.tools import PapiVerdict, ask, papi, papi_version, versions
 from unperturbed.harness.host.doctor import (
+    REAL,
     Finding,
     PyperfAnswer,
     ask_pyperf,
@@ -27,7 +28,6 @@ from unperturbed.harness.host.doctor import (
     pyperf_findings,
     read_pyperf_answer,
 )
-from unperturbed.harness.host.kernel_files import REAL
 
 
 def test_libpapi_answers_for_itself() -> None:
