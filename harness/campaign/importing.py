@@ -51,11 +51,7 @@ def import_campaign(
     align_on: Sequence[str] = (),
     command: str = "",
 ) -> Imported:
-    """Read traces of another tool and write the folder of a campaign that has them as runs.
-
-    `folder`: The campaign's folder, which is not there yet or is empty. It appears whole or not at all.
-    `baseline`: The configuration that all others are held against: `baseline`, where there is one, else the first.
-    """
+    """Read traces of another tool as runs of a campaign; its folder, new or empty, appears whole or not at all."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         what = "is a file" if not folder.is_dir() else "exists and is not empty"
         raise SpecError(f"{folder} {what}: give a folder for the campaign that is not there yet")

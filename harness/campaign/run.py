@@ -292,11 +292,7 @@ def _check_outcome(spec: CampaignSpec, command: Command, outcome: Outcome, expec
 
 
 def _check_end(records: Records, ended_ns: int, setup: Setup, *, wrapped: bool) -> None:
-    """Refuse a run whose last part was not counted.
-
-    An observer that has finished saw the program end, however late a busy host let this process see it. A tool that
-    started the program may end long after it.
-    """
+    """Refuse a run whose last part was not counted, unless the observer saw the end, or a tool outlived the program."""
     saw_the_end = records.state == "finished" and (wrapped or bool(records.wall_ns))
     if len(records.rows) < 2 or setup.source == "simulated" or saw_the_end:
         return

@@ -113,11 +113,7 @@ def execute_in(
 
 @contextmanager
 def software_metrics_in(session: Session, run: PlannedRun) -> Iterator[SoftwareMetrics]:
-    """Yield what counts in a planned run.
-
-    Probes of the kernel stand at places in the binary, which are others in each layout: they are set for that run
-    alone.
-    """
+    """Yield what counts in a planned run; each layout has other places, so its probes are set for that run."""
     built = session.built[run.configuration]
     if built.tree is None or run.layout == AS_BUILT or not built.software_metrics.probes:
         yield built.software_metrics

@@ -21,22 +21,8 @@ _SIMULATED = ("PAPI_TOT_INS", "PAPI_L1_DCM", "PAPI_L2_TCM", "PAPI_BR_MSP", "PAPI
 """Simulated cycles are a formula of the others, and say nothing of their own."""
 _KERNELS_OWN = ("perf::task-clock", "perf::page-faults", "perf::context-switches")
 _CALLS = (
-    "malloc",
-    "calloc",
-    "realloc",
-    "read",
-    "write",
-    "fread",
-    "fwrite",
-    "fgets",
-    "getline",
-    "memcpy",
-    "memmove",
-    "strlen",
-    "qsort",
-    "pthread_mutex_lock",
-    "_Znwm",
-    "_ZdlPv",
+    "malloc calloc realloc read write fread fwrite fgets getline memcpy memmove strlen qsort "
+    "pthread_mutex_lock _Znwm _ZdlPv"
 )
 """Library functions that programs call for their work, those first whose counts say most."""
 _MOST_FUNCTIONS = 12
@@ -92,7 +78,7 @@ def choose_calls(program: Path, library_path: Sequence[Path] = ()) -> Mapping[st
     except SpecError:
         return {}
     found: dict[str, str] = {}
-    for name in _CALLS:
+    for name in _CALLS.split():
         if name in imported and _is_interposable(name, program, library_path):
             found[f"calls_{name.strip('_')}"] = name
     return found

@@ -79,11 +79,7 @@ class Saved:
 
 
 def find_place(name: str, command: str, folder: Path | None) -> Saved:
-    """Return where the spec of a command is, or is to be.
-
-    `command`: What was typed; the same command from the same folder finds its spec again.
-    `folder`: The campaign's folder, where the user chose one: the spec is beside it.
-    """
+    """Return where the spec of a command is, or is to be; beside the campaign's folder where the user chose one."""
     for place in _places(name, folder):
         if _is_of(place.spec, command):
             return Saved(place.spec, place.campaign, place.name, known=True)

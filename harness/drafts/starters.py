@@ -36,11 +36,7 @@ class _Build:
 
 
 def describe_source(folder: Path, spec: Path) -> str:
-    """Return the spec of a program in a folder of source code, as text.
-
-    `spec`: Where the spec will be: the folder is named relative to it where it lies below.
-    Result: YAML. It can be run as it is where the guesses are right; comments say what to complete.
-    """
+    """Return the spec, as YAML to complete, of a program in a folder of source code; `spec` is where it will be."""
     build = _find_build(folder)
     hardware = choose_hardware()
     here = spec.absolute().parent

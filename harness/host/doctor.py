@@ -14,7 +14,6 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Literal
 
 from unperturbed.common import supervision
@@ -267,15 +266,13 @@ _ANSWER_TIME_S = 20
 _PYPERF_EXIT_CODES = (0, 1, 2)
 """Ready; checks that failed; advice."""
 
-_SAME_AS_PYPERF: Mapping[str, str] = MappingProxyType(
-    {
-        "CPU scaling governor": "governor",
-        "Turbo Boost": "turbo",
-        "Linux scheduler": "isolation",
-        "ASLR": "layout",
-        "Power supply": "power",
-    }
-)
+_SAME_AS_PYPERF: Mapping[str, str] = {
+    "CPU scaling governor": "governor",
+    "Turbo Boost": "turbo",
+    "Linux scheduler": "isolation",
+    "ASLR": "layout",
+    "Power supply": "power",
+}
 """Checks of pyperf's, each with the subject here that says the same."""
 
 _PYPERF_TUNE = "python -m pyperf system tune"

@@ -50,10 +50,7 @@ def state() -> dict[str, float | int | str | None]:
 
 
 def describe(compilers: tuple[str, ...]) -> dict[str, dict[str, str]]:
-    """Return the provenance of a campaign: host, processor, tools, packages, and pyperf's view of the host.
-
-    Takes about a second: the tools are asked for their versions, and pyperf checks the system, which changes nothing.
-    """
+    """Return a campaign's provenance: host, processor, tools, packages, pyperf's view; takes about a second."""
     from pyperf import format_metadata  # noqa: PLC0415
     from pyperf._collect_metadata import collect_metadata  # noqa: PLC0415
 

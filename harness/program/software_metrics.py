@@ -79,19 +79,17 @@ def find_software_metrics(
     compiler = spec.program.compilers["cc"]
     functions = {number: found[number] for number in _of(software, "preload")}
     preload = [build_interposer(compiler, interposer_source(functions))] if functions else []
-    hook = _python_hook(compiler, software, command) if _of(software, "python") else None
+    hook = None
+    if _of(software, "python"):
+        hook = prepare_python_hook(
+            command.words,
+            software,
+            environment=command.environment,
+            folder=command.folder,
+            library=build_python_counter(compiler),
+            cache=user_cache() / "python",
+        )
     return SoftwareMetrics(metrics, register_probes(sites, compiler=compiler), sites, tuple(preload), hook)
-
-
-def _python_hook(compiler: str, software: Mapping[str, Event], command: ProgramCommand) -> Path:
-    return prepare_python_hook(
-        command.words,
-        software,
-        environment=command.environment,
-        folder=command.folder,
-        library=build_python_counter(compiler),
-        cache=user_cache() / "python",
-    )
 
 
 def _of(software: Mapping[str, Event], means: Means) -> list[int]:
@@ -139,10 +137,7 @@ def with_metric_position(spec: CampaignSpec, name: str) -> Iterator[None]:
 
 
 def hit_rates(spec: CampaignSpec, software_metrics: SoftwareMetrics, trace: Trace) -> dict[str, dict[str, float]]:
-    """Return how often the probes of a configuration were hit in a run, and what a hit costs on this host.
-
-    Result: By metric `rate`, hits a second of the program's time without them, and `ns`, a hit's cost.
-    """
+    """Return by metric how often probes were hit, `rate` [1/s] without their time, and a hit's cost here, `ns`."""
     cost = measure_hit_cost(spec.program.compilers["cc"])
     counted = {
         site.metric: max(cost.ns(other.hit) for other in software_metrics.sites if other.metric == site.metric)

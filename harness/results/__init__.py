@@ -10,9 +10,6 @@ _FOLDER = Path(__file__).parent / "json_schemas"
 
 
 def result_schema(name: Literal["verdicts", "plan"]) -> dict[str, Any]:
-    """Return the JSON Schema (2020-12) of `verdicts.json` or `plan.json`.
-
-    Its `$id` ends with the version that such a file has as `schema_version`.
-    """
+    """Return the JSON Schema (2020-12) of such a file; its `$id` ends with the file's `schema_version`."""
     found: dict[str, Any] = json.loads((_FOLDER / f"{name}.json").read_text(encoding="utf-8"))
     return found

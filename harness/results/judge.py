@@ -64,10 +64,7 @@ def judge(
     write: bool = True,
     watch: Watch = unwatched,
 ) -> Judgement:
-    """Compute the verdicts of a campaign; write its report unless the paper's rule was chosen.
-
-    `method`: `paper` decides by the paper's own rule, and leaves the report on disk as it is.
-    """
+    """Compute the verdicts of a campaign; write its report, unless by the paper's rule, which leaves it as it is."""
     with Manifest(folder / "campaign.sqlite", read_only=True) as manifest:
         states = manifest.runs()
         if not states:
@@ -119,10 +116,7 @@ class Total:
 
 
 def software_totals(spec: CampaignSpec, traces: Traces, *, native_seconds: float) -> Sequence[Total]:
-    """Return what each software metric counted, in the order of the spec; metrics without a run are left out.
-
-    `native_seconds`: That the untouched program took. Runs themselves may be slowed down by a simulator.
-    """
+    """Return what each software metric counted, in the order of the spec; those without a run are left out."""
     every = [trace for by_configuration in traces.values() for found in by_configuration.values() for trace in found]
     totals = []
     for name, event in spec.measure.software.items():

@@ -91,11 +91,7 @@ def content_of(spec: CampaignSpec, checked: CampaignVerdicts, manifest: Manifest
 
 
 def partition_content(spec: CampaignSpec, plan: Plan, traces: Traces, manifest: Manifest) -> ReportContent:
-    """Gather what a plan's page shows beside the plan: what was measured, where, by what, and every run.
-
-    `traces`: Of all finished runs; of the baseline and of each certified subset one a pass is kept, to describe their
-    metrics.
-    """
+    """Gather what a plan's page shows beside the plan; of all traces, those that describe the metrics are kept."""
     baseline = (runs[BASELINE][0] for runs in traces.values() if BASELINE in runs)
     examples: dict[str, tuple[Trace, ...]] = {BASELINE: tuple(baseline)}
     every = [trace for by_configuration in traces.values() for found in by_configuration.values() for trace in found]

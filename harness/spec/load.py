@@ -252,10 +252,7 @@ def other_than_yaml(content: bytes, path: Path) -> str:
 
 
 def metric_position(spec: CampaignSpec, name: str) -> str:
-    """Return where a software or hardware metric is in its spec, for faults that are found when it is counted.
-
-    Result: `file:line:column` of the metric's name; the file relative to the current folder, if it lies below it.
-    """
+    """Return `file:line:column` of a metric's name in its spec, relative to the current folder if it lies below."""
     draft = Draft(read_yaml(spec.text, str(spec.path)), spec.folder)
     listed = {text: path for path, text in draft.texts("measure", "hardware")}
     place = draft.document.places.get(listed[name]) if name in listed else None

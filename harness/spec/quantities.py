@@ -125,12 +125,10 @@ SizeInBytes = Annotated[
 ]
 
 
-COUNTED_BY: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "instructions": ("PAPI_TOT_INS", "perf::instructions"),
-        "cycles": ("PAPI_TOT_CYC", "perf::cycles", "perf::cpu-cycles"),
-    }
-)
+COUNTED_BY: Mapping[str, tuple[str, ...]] = {
+    "instructions": ("PAPI_TOT_INS", "perf::instructions"),
+    "cycles": ("PAPI_TOT_CYC", "perf::cycles", "perf::cpu-cycles"),
+}
 """Units of work that are not a metric's name, and the metrics that count them."""
 
 TIMES = ("perf::task-clock", "perf::cpu-clock")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Annotated
 
 from pydantic import StringConstraints
@@ -26,19 +25,17 @@ SLURM_TIME = r"^(\d+|\d+:\d\d|\d+:\d\d:\d\d|\d+-\d+|\d+-\d+:\d\d|\d+-\d+:\d\d:\d
 _ABSOLUTE = r"^/[^\n]+$"
 _PACKAGE = "^(upstream:)?[a-z0-9][a-z0-9+.-]+$"
 
-FORMS: Mapping[str, str] = MappingProxyType(
-    {
-        _METRIC: "a metric's name has at most 64 letters, digits and `_`, and does not begin with a digit",
-        PARAMETER_PATTERN: "a parameter's name has at most 40 letters, digits and `_`, and does not begin with a digit",
-        _FILE_NAME: "a folder's name has at most 64 letters, digits, `_`, `-` and `.`, the first a letter or digit",
-        _VARIABLE: "an environment variable's name has letters, digits and `_`, and does not begin with a digit",
-        _DIGEST: "write `sha256:` and 64 hexadecimal digits, as `sha256sum` prints them",
-        SLURM_TIME: "a limit of Slurm has the form `minutes`, `minutes:seconds`, `hours:minutes:seconds`, "
-        "`days-hours`, `days-hours:minutes` or `days-hours:minutes:seconds`, in quotes",
-        _ABSOLUTE: "write an absolute path, which begins with /",
-        _PACKAGE: "a Debian source package: lower-case letters, digits, `+`, `-` and `.`, also after `upstream:`",
-    }
-)
+FORMS: Mapping[str, str] = {
+    _METRIC: "a metric's name has at most 64 letters, digits and `_`, and does not begin with a digit",
+    PARAMETER_PATTERN: "a parameter's name has at most 40 letters, digits and `_`, and does not begin with a digit",
+    _FILE_NAME: "a folder's name has at most 64 letters, digits, `_`, `-` and `.`, the first a letter or digit",
+    _VARIABLE: "an environment variable's name has letters, digits and `_`, and does not begin with a digit",
+    _DIGEST: "write `sha256:` and 64 hexadecimal digits, as `sha256sum` prints them",
+    SLURM_TIME: "a limit of Slurm has the form `minutes`, `minutes:seconds`, `hours:minutes:seconds`, "
+    "`days-hours`, `days-hours:minutes` or `days-hours:minutes:seconds`, in quotes",
+    _ABSOLUTE: "write an absolute path, which begins with /",
+    _PACKAGE: "a Debian source package: lower-case letters, digits, `+`, `-` and `.`, also after `upstream:`",
+}
 """The form that a pattern stands for, in words."""
 
 Text = Annotated[str, StringConstraints(pattern=r"\S")]
@@ -70,29 +67,23 @@ class Placeholder:
 
 _OF_A_RUN = ("run", "stdin", "environment")
 
-PLACEHOLDERS: Mapping[str, Placeholder] = MappingProxyType(
-    {
-        "cc": Placeholder("the instrumenting C compiler", frozenset({"build"})),
-        "cxx": Placeholder("the instrumenting C++ compiler", frozenset({"build"})),
-        "build": Placeholder(
-            "the folder in which the program was built: a copy of its source, one for each configuration",
-            frozenset({"build", "prepare", "working_folder", *_OF_A_RUN}),
-        ),
-        "source": Placeholder(
-            "the same folder as {build}", frozenset({"build", "prepare", "working_folder", *_OF_A_RUN})
-        ),
-        "inputs": Placeholder(
-            "the folder that holds the files of `inputs` and what `prepare` makes", frozenset({"prepare", *_OF_A_RUN})
-        ),
-        "scratch": Placeholder(
-            "a folder of this run alone, empty when it starts", frozenset({"working_folder", *_OF_A_RUN})
-        ),
-        "spec": Placeholder(
-            "the folder of the spec's file", frozenset({"build", "prepare", "working_folder", *_OF_A_RUN})
-        ),
-        "python": Placeholder("the Python interpreter that runs this tool", frozenset({"prepare"})),
-    }
-)
+PLACEHOLDERS: Mapping[str, Placeholder] = {
+    "cc": Placeholder("the instrumenting C compiler", frozenset({"build"})),
+    "cxx": Placeholder("the instrumenting C++ compiler", frozenset({"build"})),
+    "build": Placeholder(
+        "the folder in which the program was built: a copy of its source, one for each configuration",
+        frozenset({"build", "prepare", "working_folder", *_OF_A_RUN}),
+    ),
+    "source": Placeholder("the same folder as {build}", frozenset({"build", "prepare", "working_folder", *_OF_A_RUN})),
+    "inputs": Placeholder(
+        "the folder that holds the files of `inputs` and what `prepare` makes", frozenset({"prepare", *_OF_A_RUN})
+    ),
+    "scratch": Placeholder(
+        "a folder of this run alone, empty when it starts", frozenset({"working_folder", *_OF_A_RUN})
+    ),
+    "spec": Placeholder("the folder of the spec's file", frozenset({"build", "prepare", "working_folder", *_OF_A_RUN})),
+    "python": Placeholder("the Python interpreter that runs this tool", frozenset({"prepare"})),
+}
 
 OF_PARAMETERS = Placeholder("the value of the parameter NAME at the point of a sweep that is run", frozenset(_OF_A_RUN))
 """`{parameters.NAME}`, of which there is one for each parameter."""

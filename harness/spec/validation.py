@@ -79,7 +79,7 @@ def _texts_below_fields(module: str) -> Mapping[str, str]:
         return {}
     classes = [one for one in ast.parse(source).body if isinstance(one, ast.ClassDef)]
     return {
-        f"{one.name}.{ast.unparse(field.target)}": " ".join(text.value.value.split())
+        f"{one.name}.{ast.unparse(field.target)}": " ".join(str(text.value.value).split())
         for one in classes
         for field, text in pairwise(one.body)
         if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant)
@@ -258,14 +258,11 @@ def _sentence(draft: Draft, path: YamlPath, detail: ErrorDetails) -> str:
         form = FORMS.get(context["pattern"], f"it must have the form `{context['pattern']}`")
         return f"`{_shown(value)}`: {form}" if value.strip() else "this text is empty"
     if kind == "literal_error":
-        return _not_one_of(draft, value, context["expected"])
+        choices = context["expected"].replace(" or ", ", ").replace("'", "").split(", ")
+        hint = draft.did_you_mean(value, choices) if isinstance(value, str) else ""
+        use = listing([f"`{one}`" for one in choices], "or")
+        return f"`{_shown(value)}`: use {use}{f'; {hint}' if hint else ''}"
     return _WANTED[kind](draft, path, value) if kind in _WANTED else detail["msg"]
-
-
-def _not_one_of(draft: Draft, value: object, expected: str) -> str:
-    choices = expected.replace(" or ", ", ").replace("'", "").split(", ")
-    hint = draft.did_you_mean(value, choices) if isinstance(value, str) else ""
-    return f"`{_shown(value)}`: use {listing([f'`{one}`' for one in choices], 'or')}{f'; {hint}' if hint else ''}"
 
 
 def _text_wanted(draft: Draft, path: YamlPath, value: object) -> str:

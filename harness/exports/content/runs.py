@@ -56,7 +56,7 @@ class ExportedRun:
         """Return the totals of the run's counters; a gauge or a formula over intervals has none."""
         found: dict[str, int | float] = {}
         for name, metric in self.trace.metrics.items():
-            if has_total(metric):
+            if metric.semantics == "counter" and metric.kind != "derived":
                 column = self.trace[name]
                 found[name] = int(column.sum()) if column.dtype.kind == "i" else float(column.sum())
         return found
@@ -87,11 +87,6 @@ class ExportedRuns:
         import polars as pl  # noqa: PLC0415  slow to load
 
         return self.table.filter(pl.col("run").is_in([run.id for run in self.runs])).collect()
-
-
-def has_total(metric: Metric) -> bool:
-    """Return whether a metric's values may be summed over intervals."""
-    return metric.semantics == "counter" and metric.kind != "derived"
 
 
 def single_run(trace: Trace, name: str) -> ExportedRuns:

@@ -11,15 +11,7 @@ from pathlib import Path
 from unperturbed.harness.host.doctor import Finding, Host, check, cpu_list, number, ranges, text
 
 _CPUS = "sys/devices/system/cpu"
-_CHEAP_CLOCKS = (
-    "tsc",
-    "arch_sys_counter",
-    "kvm-clock",
-    "hyperv_clocksource_tsc_page",
-    "timebase",
-    "riscv_clocksource",
-    "tod",
-)
+_CHEAP_CLOCKS = "tsc arch_sys_counter kvm-clock hyperv_clocksource_tsc_page timebase riscv_clocksource tod"
 """Clock sources that a program reads without a system call."""
 
 
@@ -94,9 +86,9 @@ def clock(host: Host) -> Finding | None:
     source = text(folder / "current_clocksource")
     if not source:
         return None
-    if source in _CHEAP_CLOCKS:
+    if source in _CHEAP_CLOCKS.split():
         return Finding("clock", "good", f"clock source {source}: time stamps cost no system call")
-    better = [name for name in (text(folder / "available_clocksource") or "").split() if name in _CHEAP_CLOCKS]
+    better = [name for name in (text(folder / "available_clocksource") or "").split() if name in _CHEAP_CLOCKS.split()]
     mend = (
         f"echo {better[0]} | tee /sys/devices/system/clocksource/clocksource0/current_clocksource" if better else None
     )
@@ -105,16 +97,7 @@ def clock(host: Host) -> Finding | None:
 
 
 _CPUS = "sys/devices/system/cpu"
-_PROCESSOR_SENSORS = (
-    "coretemp",
-    "k10temp",
-    "zenpower",
-    "cpu_thermal",
-    "cpu-thermal",
-    "soc_thermal",
-    "acpitz",
-    "x86_pkg_temp",
-)
+_PROCESSOR_SENSORS = "coretemp k10temp zenpower cpu_thermal cpu-thermal soc_thermal acpitz x86_pkg_temp"
 _NEAR_C = 10.0
 _WARM_C = 20.0
 _HOT_C = 85.0
@@ -174,14 +157,14 @@ class _Sensor:
 def _sensors(root: Path) -> Iterator[_Sensor]:
     """Yield the temperatures of the processor; other sensors (disks, radios) are none of its business."""
     for chip in sorted((root / "sys/class/hwmon").glob("hwmon*")):
-        if text(chip / "name") in _PROCESSOR_SENSORS:
+        if text(chip / "name") in _PROCESSOR_SENSORS.split():
             for file in sorted(chip.glob("temp*_input")):
                 start = file.name.removesuffix("input")
                 limits = [number(chip / f"{start}{kind}") for kind in ("max", "crit")]
                 yield from _sensor(text(chip / f"{start}label") or text(chip / "name") or "", number(file), limits)
     for zone in sorted((root / "sys/class/thermal").glob("thermal_zone*")):
         kind = text(zone / "type") or ""
-        if kind in _PROCESSOR_SENSORS or kind.startswith(("cpu", "soc")):
+        if kind in _PROCESSOR_SENSORS.split() or kind.startswith(("cpu", "soc")):
             trips = [
                 number(file.with_name(file.name.replace("_type", "_temp")))
                 for file in sorted(zone.glob("trip_point_*_type"))

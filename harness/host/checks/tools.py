@@ -63,10 +63,7 @@ def ask(library: str = "") -> PapiVerdict:
 
 
 def papi_versions(root: Path) -> list[tuple[int, ...]]:
-    """Return the versions of all libpapi that the dynamic linker finds, the newest first; () is one that is unnamed.
-
-    LD_LIBRARY_PATH does not count: a measured program has the environment of its spec.
-    """
+    """Return the versions of libpapi that the linker finds without LD_LIBRARY_PATH, newest first; () is unnamed."""
     folders = [root / name for name in _DEFAULT_FOLDERS]
     folders += [folder for name in _DEFAULT_FOLDERS[:2] for folder in sorted((root / name).glob("*-linux-*"))]
     for file in [root / "etc/ld.so.conf", *sorted((root / "etc/ld.so.conf.d").glob("*.conf"))]:

@@ -10,7 +10,7 @@ from unperturbed.common.extensions import offered
 from unperturbed.common.wording import counted, did_you_mean, listing
 from unperturbed.harness.spec.model import ADDED_LATER, MAY_CHANGE, Because, Draft, Section, SpecKey
 from unperturbed.harness.spec.quantities import TimeSpan, parse_duration
-from unperturbed.harness.spec.sections.parameters import combinations
+from unperturbed.harness.spec.sections.parameters import count_points
 from unperturbed.harness.spec.text import SLURM_TIME, AbsoluteFolder, Text, Texts
 
 LEAST_BASELINE_RUNS, LEAST_RUNS = 5, 2
@@ -71,29 +71,35 @@ def _check(draft: Draft) -> None:
                 draft.report_key(
                     ("nodes", key), f"`{key}` is an option of Slurm, and has no meaning with `engine: here`"
                 )
-    if draft.spec is not None and draft.spec.nodes is not None:
-        programs = [draft.spec.of_program(name).program for name in ("", *draft.spec.programs)]
-        if draft.has("nodes", "stage") and not any(one.build or one.inputs or one.prepare for one in programs):
-            draft.report_key(
-                ("nodes", "stage"), "`stage` has nothing to copy: the program has neither `build` nor input files"
+    spec = draft.spec
+    if spec is None or spec.nodes is None:
+        return
+    design, count = spec.campaign, spec.nodes.count
+    programs = [spec.of_program(name).program for name in ("", *spec.programs)]
+    if draft.has("nodes", "stage") and not any(one.build or one.inputs or one.prepare for one in programs):
+        draft.report_key(
+            ("nodes", "stage"), "`stage` has nothing to copy: the program has neither `build` nor input files"
+        )
+    if spec.parameters:
+        if (points := count_points(spec)) < count:
+            draft.report(
+                ("nodes", "count"),
+                f"`count` is {count}, and the sweep has {counted(points, 'point')}: a node measures whole points. "
+                f"Set `count` to {points} or less, or give the sweep more points",
             )
-    if draft.spec is not None and draft.spec.nodes is not None and draft.spec.parameters:
-        points = draft.spec.campaign.points
-        _check_points(draft, draft.spec.nodes.count, combinations(draft.spec.parameters) if points is None else points)
-    elif draft.spec is not None and draft.spec.nodes is not None:
-        design, count = draft.spec.campaign, draft.spec.nodes.count
-        for key, runs, least in (
-            ("baseline_runs", design.baseline_runs, LEAST_BASELINE_RUNS),
-            ("runs", design.runs, LEAST_RUNS),
-        ):
-            if key == "runs" and not (draft.spec.measure.software or draft.spec.programs):
-                continue  # the baseline alone
-            if runs // count < least:
-                draft.report(
-                    ("campaign", key) if draft.has("campaign", key) else ("nodes", "count"),
-                    f"`{key}: {runs}` gives each of {count} nodes {counted(runs // count, 'run')}; the minimum is "
-                    f"{least}: set `{key}` to {least * count} or more, or `count` to fewer nodes",
-                )
+        return
+    for key, runs, least in (
+        ("baseline_runs", design.baseline_runs, LEAST_BASELINE_RUNS),
+        ("runs", design.runs, LEAST_RUNS),
+    ):
+        if key == "runs" and not (spec.measure.software or spec.programs):
+            continue  # the baseline alone
+        if runs // count < least:
+            draft.report(
+                ("campaign", key) if draft.has("campaign", key) else ("nodes", "count"),
+                f"`{key}: {runs}` gives each of {count} nodes {counted(runs // count, 'run')}; the minimum is {least}: "
+                f"set `{key}` to {least * count} or more, or `count` to fewer nodes",
+            )
 
 
 def _check_engine(draft: Draft, engine: str) -> None:
@@ -104,16 +110,6 @@ def _check_engine(draft: Draft, engine: str) -> None:
     if engine not in known:
         meant = did_you_mean(engine, known) or f"use {listing(known, 'or')}"
         draft.report(("nodes", "engine"), f"there is no engine `{engine}`; {meant}")
-
-
-def _check_points(draft: Draft, nodes: int, points: int) -> None:
-    """Refuse nodes that would have no point."""
-    if points < nodes:
-        draft.report(
-            ("nodes", "count"),
-            f"`count` is {nodes}, and the sweep has {counted(points, 'point')}: a node measures whole points. "
-            f"Set `count` to {points} or less, or give the sweep more points",
-        )
 
 
 NODES = SpecKey(

@@ -242,29 +242,27 @@ _FIELDS_OF_ALL = MappingProxyType(
 )
 _WHOLE_RUNS = "a sweep counts whole runs, which have no intervals"
 _NO_VERDICT = "a sweep gives a table, and no verdict"
-_MEANINGLESS: Mapping[tuple[str, str], str] = MappingProxyType(
-    {
-        ("measure", "interval"): _WHOLE_RUNS,
-        ("measure", "clock"): _WHOLE_RUNS,
-        ("measure", "reading"): _WHOLE_RUNS,
-        ("measure", "multiplex"): (
-            "in a sweep, metrics that do not fit the counters together are counted in runs of their own"
-        ),
-        ("program", "output_digest"): "each point has a result of its own, which the untouched program gives",
-        ("campaign", "baseline_runs"): f"{_NO_VERDICT}; `repetitions` says how often each point is measured",
-        ("campaign", "runs"): f"{_NO_VERDICT}; `repetitions` says how often each point is measured",
-        ("campaign", "subsets"): "a sweep counts all software metrics in one run of each point",
-        ("campaign", "sham"): _NO_VERDICT,
-        ("campaign", "layouts"): "a sweep runs each build as it is",
-        ("campaign", "order"): (
-            "the runs of a sweep are always shuffled by the seed, to spread drift of the host over all points"
-        ),
-        ("analysis", "align_on"): _NO_VERDICT,
-        ("analysis", "anchor"): _NO_VERDICT,
-        ("analysis", "alpha"): _NO_VERDICT,
-        ("analysis", "tolerance"): _NO_VERDICT,
-    }
-)
+_MEANINGLESS: Mapping[tuple[str, str], str] = {
+    ("measure", "interval"): _WHOLE_RUNS,
+    ("measure", "clock"): _WHOLE_RUNS,
+    ("measure", "reading"): _WHOLE_RUNS,
+    ("measure", "multiplex"): (
+        "in a sweep, metrics that do not fit the counters together are counted in runs of their own"
+    ),
+    ("program", "output_digest"): "each point has a result of its own, which the untouched program gives",
+    ("campaign", "baseline_runs"): f"{_NO_VERDICT}; `repetitions` says how often each point is measured",
+    ("campaign", "runs"): f"{_NO_VERDICT}; `repetitions` says how often each point is measured",
+    ("campaign", "subsets"): "a sweep counts all software metrics in one run of each point",
+    ("campaign", "sham"): _NO_VERDICT,
+    ("campaign", "layouts"): "a sweep runs each build as it is",
+    ("campaign", "order"): (
+        "the runs of a sweep are always shuffled by the seed, to spread drift of the host over all points"
+    ),
+    ("analysis", "align_on"): _NO_VERDICT,
+    ("analysis", "anchor"): _NO_VERDICT,
+    ("analysis", "alpha"): _NO_VERDICT,
+    ("analysis", "tolerance"): _NO_VERDICT,
+}
 """Keys that mean nothing in a sweep, and why."""
 
 
