@@ -41,10 +41,7 @@ def _clock(spec: CampaignSpec, source: str) -> str:
 
 
 def pilots(session: Session, manifest: Manifest, progress: Progress) -> dict[str, Sampling]:
-    """Run the baseline once a pass.
-
-    The pilot chooses the interval (003, section 3.2), sizes the record file and shows how long a run takes.
-    """
+    """Run the baseline once a pass: it chooses the interval (003, section 3.2) and the record file's size."""
     samplings = {}
     for name, collected in session.passes.items():
         clock = _clock(session.spec, collected.source)
@@ -181,10 +178,7 @@ def with_configuration(
     manifest: Manifest,
     progress: Progress,
 ) -> Session:
-    """Build one more configuration, locate its metrics, rehearse its probes; return a session that has it.
-
-    What an earlier session did is kept: the manifest knows the build by the configuration's name.
-    """
+    """Build one more configuration, or keep its build, and rehearse its probes; return a session that has it."""
     if (home := manifest.fact("shared")) is None:
         builds = build_configurations(session.spec, session.folder, [configuration], manifest, progress)
     else:

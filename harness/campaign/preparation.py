@@ -124,10 +124,7 @@ def build_and_stage(spec: CampaignSpec, folder: Path, manifest: Manifest, progre
 
 
 def shared_workspace(spec: CampaignSpec, manifest: Manifest, *, staged: bool = True) -> Workspace | None:
-    """Return what a node's part shares with the others: builds and inputs, at one path; None in other campaigns.
-
-    With `staged`, the node's own copy of them, in a campaign that wants one.
-    """
+    """Return builds and inputs that all nodes share, or with `staged` a node's copy; None in other campaigns."""
     if (home := manifest.fact("shared")) is None:
         return None
     identity, now = manifest.fact("program"), _identities(spec)
@@ -147,10 +144,7 @@ def shared_workspace(spec: CampaignSpec, manifest: Manifest, *, staged: bool = T
 
 
 def _identity(spec: CampaignSpec, manifest: Manifest) -> str | None:
-    """Return the identity of the program; None in a campaign whose first runs recorded none.
-
-    Before the first run is done the program may still change: what was found of it is then found anew.
-    """
+    """Return the program's identity, None where the first runs recorded none; it may change until a run is done."""
     known, now = manifest.fact("program"), _identities(spec)
     if known == now:
         return now

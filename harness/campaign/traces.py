@@ -18,7 +18,6 @@ from unperturbed.harness.campaign.manifest import Manifest, RunState
 if TYPE_CHECKING:
     import polars as pl
 
-
 _NAMED = 5
 
 

@@ -12,13 +12,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from unperturbed.collectors.data import Trace
 from unperturbed.collectors.data.parquet import encode_parquet
 from unperturbed.harness.exports import Format
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from unperturbed.collectors.data import Trace
     from unperturbed.harness.exports.content.runs import ExportedRuns
     from unperturbed.harness.studies.sweep.table import SweepTable
 
@@ -30,11 +30,11 @@ def _format_of_frames(name: str, suffixes: tuple[str, ...], write: Callable[[pl.
         with path.open("wb") as file:
             write(frame, file)
 
-    def write_trace(trace: Trace, path: Path) -> None:
-        write_frame(trace.to_polars(), path)
-
     def write_rows(content: ExportedRuns | SweepTable, path: Path) -> None:
         write_frame(content.to_frame(), path)
+
+    def write_trace(trace: Trace, path: Path) -> None:
+        write_frame(trace.to_polars(), path)
 
     return Format(name, suffixes, {"trace": write_trace, "campaign": write_rows, "table": write_rows})
 
@@ -48,10 +48,6 @@ def _write_arrow(frame: pl.DataFrame, file: BinaryIO) -> None:
 
 CSV = _format_of_frames("csv", (".csv",), lambda frame, file: frame.write_csv(file))
 ARROW = _format_of_frames("arrow", (".arrow", ".feather", ".ipc"), _write_arrow)
-
-
-def _write_trace(trace: Trace, path: Path) -> None:
-    trace.write(path)
 
 
 def _write_campaign(runs: ExportedRuns, path: Path) -> None:
@@ -68,4 +64,4 @@ def _write_table(table: SweepTable, path: Path) -> None:
     (path.parent / TABLE).rename(path)
 
 
-PARQUET = Format("parquet", (".parquet",), {"trace": _write_trace, "campaign": _write_campaign, "table": _write_table})
+PARQUET = Format("parquet", (".parquet",), {"trace": Trace.write, "campaign": _write_campaign, "table": _write_table})

@@ -6,6 +6,7 @@ import fcntl
 import hashlib
 import json
 import os
+import platform
 import re
 import shlex
 import shutil
@@ -207,9 +208,8 @@ def _apt_options(cache: Path) -> list[str]:
 
 
 def _codename() -> str:
-    for line in Path("/etc/os-release").read_text().splitlines():
-        if line.startswith("VERSION_CODENAME="):
-            return line.partition("=")[2].strip('"')
+    if codename := platform.freedesktop_os_release().get("VERSION_CODENAME"):
+        return codename
     raise HostError(
         "no VERSION_CODENAME in /etc/os-release: this is not like Debian; use `source:` instead of `debian:`"
     )

@@ -6,10 +6,8 @@ import json
 from pathlib import Path
 from typing import Any, Literal
 
-_FOLDER = Path(__file__).parent / "json_schemas"
-
 
 def result_schema(name: Literal["verdicts", "plan"]) -> dict[str, Any]:
     """Return the JSON Schema (2020-12) of such a file; its `$id` ends with the file's `schema_version`."""
-    found: dict[str, Any] = json.loads((_FOLDER / f"{name}.json").read_text(encoding="utf-8"))
-    return found
+    file = Path(__file__).with_name("json_schemas") / f"{name}.json"
+    return json.loads(file.read_text(encoding="utf-8"))  # type: ignore[no-any-return]

@@ -151,11 +151,7 @@ class NodesJudgement:
 def judge_nodes(
     folder: Path, spec: CampaignSpec, *, notes: Sequence[str] = (), write: bool = True, watch: Watch = unwatched
 ) -> NodesJudgement:
-    """Compute the verdicts of a campaign on nodes.
-
-    `write`: Write `report.html` and `nodes.json` into the folder, and the report of each node into its own.
-    Result: Over the nodes that have enough runs; the others are named in its notes.
-    """
+    """Compute the verdicts over nodes that have enough runs; write the reports of all nodes and of each."""
     if spec.nodes is None:
         raise SpecError(f"{folder}: its spec has no `nodes`")
     judged: dict[str, Judgement] = {}

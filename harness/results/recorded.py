@@ -30,7 +30,6 @@ _SWITCHES = 5.0
 _SWITCHES_LEAST = 500.0
 """… if that is more than so many a second."""
 
-
 _MOST = 1e300
 """No count of a host is larger; what a damaged manifest says of it is not believed."""
 
@@ -107,7 +106,11 @@ def disturbed_runs(manifest: Manifest) -> dict[str, str]:
 
 def describe_disturbances(states: Sequence[RunState]) -> dict[str, str]:
     """Return what disturbed each disturbed run, by the host's state before and after it."""
-    rates = {state.run.id: rate for state in states if (rate := _rate(state, "context_switches")) is not None}
+    rates = {
+        state.run.id: switches / state.seconds
+        for state in states
+        if state.seconds and (switches := _grown(state, "context_switches")) is not None
+    }
     usual = median(rates.values()) if rates else 0.0
     found = {}
     for state in states:
@@ -118,9 +121,9 @@ def describe_disturbances(states: Sequence[RunState]) -> dict[str, str]:
         swapped = _grown(state, "swap_used_mib")
         if swapped is not None and swapped > 0:
             reasons.append(f"{swapped:.0f} MiB swapped out meanwhile")
-        switches = rates.get(state.run.id, 0.0)
-        if switches > max(_SWITCHES * usual, _SWITCHES_LEAST):
-            reasons.append(f"{switches:,.0f} context switches per second, where {usual:,.0f} are usual")
+        rate = rates.get(state.run.id, 0.0)
+        if rate > max(_SWITCHES * usual, _SWITCHES_LEAST):
+            reasons.append(f"{rate:,.0f} context switches per second, where {usual:,.0f} are usual")
         if reasons:
             found[state.run.id] = ", ".join(reasons)
     return found
@@ -139,11 +142,6 @@ def _stolen_share(state: RunState) -> float | None:
 def _grown(state: RunState, name: str) -> float | None:
     before, after = _number(state.host_before, name), _number(state.host_after, name)
     return None if before is None or after is None else after - before
-
-
-def _rate(state: RunState, name: str) -> float | None:
-    grown = _grown(state, name)
-    return None if grown is None or not state.seconds else grown / state.seconds
 
 
 def _number(host: Mapping[str, Any] | None, name: str) -> float | None:

@@ -14,7 +14,6 @@ from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING
 
 from unperturbed.analysis.alignment import align_as_paper
 from unperturbed.analysis.partition import Plan
@@ -42,12 +41,8 @@ from unperturbed.harness.host import state as host
 from unperturbed.harness.results.check import align_on
 from unperturbed.harness.results.recorded import Traces
 from unperturbed.harness.results.verdicts import CampaignVerdicts
-from unperturbed.harness.spec.campaign_spec import CampaignSpec
+from unperturbed.harness.spec.campaign_spec import CampaignSpec, Imported
 from unperturbed.harness.spec.sections.campaign import BASELINE, PILOT
-
-if TYPE_CHECKING:
-    from unperturbed.harness.spec.campaign_spec import Imported
-
 
 _MISSED_SHARE = 0.05
 

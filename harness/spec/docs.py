@@ -15,16 +15,9 @@ from pathlib import Path
 from typing import Any, get_args
 
 from unperturbed.collectors.sources.catalogue import OS_METRICS
+from unperturbed.harness.spec import quantities
 from unperturbed.harness.spec.campaign_spec import CampaignSpec, spec_keys, spec_model
 from unperturbed.harness.spec.model import MAY_CHANGE, Section, SpecKey
-from unperturbed.harness.spec.quantities import (
-    CACHE_PATTERN,
-    COUNT_PATTERN,
-    DURATION_PATTERN,
-    DURATION_UNITS,
-    SIZE_PATTERN,
-    SIZE_UNITS,
-)
 from unperturbed.harness.spec.text import OF_PARAMETERS, PARAMETER, PLACEHOLDERS
 from unperturbed.harness.spec.validation import mappings
 
@@ -54,8 +47,8 @@ def spec_markdown() -> str:
         "examples of other keys": "".join(key.sample for key in _other_keys()),
         "a section for each mapping": "\n\n".join(_mapping(path, definition) for path, definition in mappings()),
         "table of placeholders": _table("placeholder | stands for | in", [*placeholders, parameter]),
-        "units of durations": _code(DURATION_UNITS),
-        "units of sizes": _code(SIZE_UNITS),
+        "units of durations": _code(quantities.DURATION_UNITS),
+        "units of sizes": _code(quantities.SIZE_UNITS),
         "table of operating-system metrics": _table("metric | meaning", ((f"`{k}`", v) for k, v in OS_METRICS.items())),
         "rules of other keys": "".join(f"\n{key.notes.rstrip()}" for key in _other_keys() if key.notes),
         "keys that may change": "\n".join(_keys_that_may_change()),
@@ -125,10 +118,10 @@ def _form(field: Mapping[str, Any]) -> str:
             form = _number(field)
         case {"type": "string"}:
             forms = {
-                DURATION_PATTERN: "duration",
-                SIZE_PATTERN: "size",
-                CACHE_PATTERN: "cache",
-                COUNT_PATTERN: "number of counts",
+                quantities.DURATION_PATTERN: "duration",
+                quantities.SIZE_PATTERN: "size",
+                quantities.CACHE_PATTERN: "cache",
+                quantities.COUNT_PATTERN: "number of counts",
             }
             form = forms.get(field.get("pattern", ""), "text")
         case _:

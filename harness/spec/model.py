@@ -245,11 +245,7 @@ class Draft:
         return {key: (*path, key) for key in found} if isinstance(found, dict) else {}
 
     def nearest(self, word: str, known: Iterable[str]) -> str | None:
-        """Return the known word whose spelling is most like this one's, if one is near.
-
-        After many faults none is looked for: nobody reads so far, and a large file of nothing but faults must not take
-        minutes.
-        """
+        """Return the nearest known word, if any; after many faults none, as it takes time and nobody reads on."""
         if len(self.faults) >= _MOST_FAULTS_WITH_ADVICE:
             return None
         return next(iter(nearest(word, known, limit=1, cutoff=_ALIKE)), None)

@@ -6,7 +6,7 @@ A bare number is never a quantity: `timeout: 10` would be seconds to one reader 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from types import MappingProxyType
@@ -282,21 +282,17 @@ _TextOrFields = Annotated[
 _CacheValue = Annotated[Cache, reading(_TextOrFields, _to_cache)]
 
 
-def _cache(of: Callable[[Machine], Cache], description: str) -> Any:
-    default = of(Machine())
-    return Field(
-        default_factory=lambda: default, description=description, json_schema_extra={"default": format_cache(default)}
-    )
+def _cache(default: Cache, description: str) -> Any:
+    shown: Any = {"default": format_cache(default)}
+    return Field(default_factory=lambda: default, description=description, json_schema_extra=shown)
 
 
 class MachineFields(Section):
     """The machine that the simulated source simulates: its caches, each by size, ways and line."""
 
-    I1: _CacheValue = _cache(lambda machine: machine.i1, "First-level instruction cache.")
-    D1: _CacheValue = _cache(lambda machine: machine.d1, "First-level data cache.")
-    LL: _CacheValue = _cache(
-        lambda machine: machine.ll, "Last-level cache. PAPI's L2 and L3 presets are counted there."
-    )
+    I1: _CacheValue = _cache(Machine().i1, "First-level instruction cache.")
+    D1: _CacheValue = _cache(Machine().d1, "First-level data cache.")
+    LL: _CacheValue = _cache(Machine().ll, "Last-level cache. PAPI's L2 and L3 presets are counted there.")
 
 
 Simulator = Annotated[Machine, reading(MachineFields, lambda fields: Machine(fields.I1, fields.D1, fields.LL))]

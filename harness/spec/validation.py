@@ -212,10 +212,9 @@ def _report(draft: Draft, path: YamlPath, missing: str | None, detail: ErrorDeta
         draft.report_key(path, f"`{missing}` is missing{where}{meaning}")
     elif detail["type"] == "extra_forbidden":
         draft.report_key(path, _unknown_key(draft, path))
-    elif detail["loc"][-1] == "[key]":
-        draft.report_key(path, _sentence(draft, path, detail))
     else:
-        draft.report(path, _sentence(draft, path, detail))
+        report = draft.report_key if detail["loc"][-1] == "[key]" else draft.report
+        report(path, _sentence(draft, path, detail))
 
 
 def _properties(path: YamlPath) -> Mapping[str, Any]:

@@ -163,11 +163,7 @@ _ADVICE: tuple[tuple[str, Literal["here", "opened"], _Advice], ...] = (
     ("flow (sequence|mapping): expected ','", "opened", _unclosed),
     ("node content", "here", _no_value),
     ("quoted scalar: found unexpected (end|document)", "opened", "the quote that opens here is never closed"),
-    (
-        "escape",
-        "here",
-        "unknown escape: in double quotes write `\\\\`, or use single quotes",
-    ),
+    ("escape", "here", "unknown escape: in double quotes write `\\\\`, or use single quotes"),
     (
         "could not find expected ':'",
         "opened",

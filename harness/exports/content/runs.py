@@ -79,11 +79,7 @@ class ExportedRuns:
         return len(self.runs)
 
     def to_frame(self) -> pl.DataFrame:
-        """Return all intervals as one tidy frame, with the same columns and types whichever runs were selected.
-
-        Result: As `up.load(folder).frame()`: `run`, `configuration`, `pass`, `repetition`, `interval`, its bounds, then
-        one column a metric of the campaign, null where a run has it not.
-        """
+        """Return all intervals as `up.load(folder).frame()`, with the same columns whichever runs were selected."""
         import polars as pl  # noqa: PLC0415  slow to load
 
         return self.table.filter(pl.col("run").is_in([run.id for run in self.runs])).collect()

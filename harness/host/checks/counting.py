@@ -30,9 +30,7 @@ def pmu(host: Host) -> Finding:
             mend = "virt-xml GUEST --edit --features pmu.state=on    # on its host; then restart the guest"
         else:
             where, mend = "no PMU: the kernel offers no counters of the processor", None
-        still = (
-            "Still works: the kernel's software events (perf::page-faults, …), os metrics, the simulated source."
-        )
+        still = "Still works: the kernel's software events (perf::page-faults, …), os metrics, the simulated source."
         return Finding("PMU", "bad", where, still, mend)
     if len(kinds) == 1:
         topdown = (host.root / _DEVICES / kinds[0] / "events/slots").exists()

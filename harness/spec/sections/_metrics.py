@@ -206,14 +206,13 @@ class _Filters(Section):
     )
 
 
-class _Rate(Section):
-    max_rate: int = Field(
-        default=DEFAULT_MAX_RATE,
-        ge=1,
-        description="Most hits per second. A rehearsal counts them, and the campaign is refused if there are more. At "
-        "a microsecond per hit, 10000 take 1 % of the run's time. If a hit costs more on this host, the default is "
-        "lower in proportion.",
-    )
+_MAX_RATE = Field(
+    default=DEFAULT_MAX_RATE,
+    ge=1,
+    description="Most hits per second. A rehearsal counts them, and the campaign is refused if there are more. At a "
+    "microsecond per hit, 10000 take 1 % of the run's time. If a hit costs more on this host, the default is lower in "
+    "proportion.",
+)
 
 
 _GROUP_DOCUMENTS = {
@@ -238,7 +237,7 @@ def _group_section(group: str) -> type[Section]:
     has_rate = any(kind.means == "kernel" for kind in kinds)
     fields: dict[str, Any] = dict(_field_of(kind, required=len(kinds) == 1 and not has_rate) for kind in kinds)
     if has_rate:
-        fields["max_rate"] = (int, _Rate.model_fields["max_rate"])
+        fields["max_rate"] = (int, _MAX_RATE)
     return create_model(
         f"{group.capitalize()}Fields", __base__=Section, __doc__=_GROUP_DOCUMENTS[group], __module__=__name__, **fields
     )

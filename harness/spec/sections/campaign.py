@@ -17,7 +17,6 @@ from unperturbed.harness.spec.yaml import YamlPath
 if TYPE_CHECKING:
     from unperturbed.harness.spec.campaign_spec import CampaignSpec
 
-
 BASELINE = "baseline"
 ANCHOR = "anchor"
 PILOT = "pilot"

@@ -51,6 +51,7 @@ from unperturbed.harness.spec.yaml import YamlPath
 from unperturbed.instrument.events import event_keys, parse_event
 
 SHORTEST_INTERVAL_NS = 1_000_000
+_LAST_STANDARD_SIGNAL = 31
 
 DEFAULT_RECORDS = 200
 """Intervals of a run where a spec leaves their length open: enough for steady rank correlations (30 are the least)."""
@@ -305,9 +306,6 @@ def _check_work(draft: Draft, interval: WorkInterval) -> None:
         )
 
 
-_LAST_STANDARD_SIGNAL = 31
-
-
 def _check_event(draft: Draft, path: YamlPath, event: object) -> None:
     """Check a software metric against what counts it, if that is not compiled in."""
     _check_known_part(draft, path, event)
@@ -320,8 +318,7 @@ def _check_event(draft: Draft, path: YamlPath, event: object) -> None:
         )
     if means & PRELOADED and draft.value("program", "shell") is True and not draft.has("program", "build"):
         draft.report_key(
-            path,
-            "a program that is not built here is found by its name: give it in `run`, without `shell: true`",
+            path, "a program that is not built here is found by its name: give it in `run`, without `shell: true`"
         )
 
 

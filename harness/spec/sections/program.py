@@ -271,7 +271,10 @@ def _check_program_is_there(draft: Draft) -> None:
         empty_there = ", which is empty when a run starts" if working_folder.startswith("{scratch}") else ""
         what = f"`{word}` would be looked for in the working folder{empty_there}: write `{start}/{name}`"
         draft.report(path, what)
-    elif any(name.startswith(PARAMETER) for name in find_placeholders(word)) and _is_looked_into(draft):
+    elif any(name.startswith(PARAMETER) for name in find_placeholders(word)) and (
+        # A preloaded sampler, or a metric that is not compiled in, needs to know which program runs.
+        not draft.has("program", "build") or _means(draft) - {"compiled"}
+    ):
         draft.report(
             path,
             f"`{word}`: the program itself cannot be another at each point where the sampler or a metric is put into "
@@ -284,11 +287,6 @@ def _check_program_is_there(draft: Draft) -> None:
         if shutil.which(program, path=search) is None:
             where = "is no program" if "/" in word else f"is no program on the PATH ({search})"
             draft.report(path, f"`{word}` {where}, and without `build` none is made: install it, or give its path")
-
-
-def _is_looked_into(draft: Draft) -> bool:
-    """Return whether a preloaded sampler, or a metric that is not compiled in, needs to know which program runs."""
-    return not draft.has("program", "build") or bool(_means(draft) - {"compiled"})
 
 
 def _check_working_folder(draft: Draft) -> None:
