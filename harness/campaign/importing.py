@@ -1,4 +1,4 @@
-"""Write the campaign folder of runs that other tools recorded."""
+"""Campaigns of runs that other tools recorded: their folder, and what to type where files of other tools are met."""
 
 from __future__ import annotations
 
@@ -252,9 +252,8 @@ def _order(traces: Sequence[Trace]) -> list[int]:
     started = [str(trace.attributes.get("started", "")) for trace in traces]
     if not all(started):
         return list(range(len(traces)))
-    ranks = np.empty(len(traces), np.int64)
-    ranks[sorted(range(len(traces)), key=lambda at: started[at])] = np.arange(len(traces))
-    return [int(rank) for rank in ranks]
+    order = sorted(range(len(traces)), key=lambda at: started[at])
+    return [int(rank) for rank in np.argsort(order)]
 
 
 _LOOKED_AT = 20

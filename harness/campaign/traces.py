@@ -1,4 +1,4 @@
-"""The traces of finished runs: each is whole, and of the run and the campaign that it lies in."""
+"""The traces of finished runs: each is whole, and of its run and campaign; their intervals as one lazy table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The spec that a command line stands for: the program where and as the user runs it, and what can be counted of it.
+"""The specs that command lines stand for: a program where and as the user runs it, or two set-ups that are compared.
 
 Nothing is built: hardware metrics are the baseline's, and a second configuration counts calls of library functions by
 preloading.

@@ -1,9 +1,10 @@
-"""Which metrics this host can count of a program as it is: hardware metrics, and library functions that it calls."""
+"""Which metrics can be counted of a program as it is: hardware metrics, library functions, functions of a script."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -79,17 +80,11 @@ def choose_calls(program: Path, library_path: Sequence[Path] = ()) -> Mapping[st
         return {}
     found: dict[str, str] = {}
     for name in _CALLS.split():
-        if name in imported and _is_interposable(name, program, library_path):
-            found[f"calls_{name.strip('_')}"] = name
+        with suppress(SpecError):  # its calls cannot be intercepted
+            if name in imported:
+                find_function(parse_event({"preload": name}), program=program, library_path=library_path)
+                found[f"calls_{name.strip('_')}"] = name
     return found
-
-
-def _is_interposable(name: str, program: Path, library_path: Sequence[Path]) -> bool:
-    try:
-        find_function(parse_event({"preload": name}), program=program, library_path=library_path)
-    except SpecError:
-        return False
-    return True
 
 
 def functions_of_script(words: Sequence[str], folder: Path) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Keep the spec of a command beside its campaign: the same command typed again goes on with the same campaign."""
+"""Keep the spec of a command, and what was piped in, beside its campaign: the command typed again goes on with it."""
 
 from __future__ import annotations
 

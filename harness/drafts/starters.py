@@ -1,4 +1,4 @@
-"""A spec to complete, for a folder of source code: how it is built and run, guessed, and metrics to choose from."""
+"""Specs to begin with: one to complete, guessed for a folder of source code, and examples that run as they are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Trial runs of a command, unmeasured: how long it takes, what it prints, which program it becomes, what it calls."""
+"""Trial runs of a command, unmeasured: how long it takes, what it prints, which program it becomes, what it calls.
+
+A command is often a script that ends in `exec` (pyenv's `python3`, `zcat`). The sampler stays in the program that a run
+begins with, so the spec names the program that the process becomes. A library function that a binary names need not be
+called with this input, so a run of its own counts the calls.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a configuration's software metrics need of its runs: kernel probes, preloaded libraries, environment variables.
+"""What a configuration's software metrics need of its runs, where they count, and what that costs.
 
 Found once, before any run, so that a misspelt function is met at once and at its line of the spec.
 """

@@ -1,4 +1,4 @@
-"""Judge a campaign: compute its verdicts, what its software metrics counted, and everything that a report shows."""
+"""Judge a campaign, by each node and over nodes where it has some: verdicts, totals, and all that a report shows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The whole spec as data: what a campaign measures, of which program, how often, and how it is judged."""
+"""The whole spec as data, with the keys of other distributions; and what stands for it in an imported campaign."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings of the kernel that make equal runs differ: SMT, isolation, memory, address layout, the clock."""
+"""What makes equal runs differ: SMT, isolation, memory, address layout, clock; governor, turbo, heat, power."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The metrics that a spec names, and rules on their names and expressions; other sections ask for them too."""
+"""The metrics that a spec names: the events of software metrics, and rules on names and expressions."""
 
 from __future__ import annotations
 
@@ -248,6 +248,7 @@ EVENT_GROUPS: dict[str, type[Section]] = {group: _group_section(group) for group
 
 
 def _event_fields() -> type[Section]:
+    # A kind of `instrument.events.kinds` or of another distribution is read and in the JSON Schema without a line here.
     fields: dict[str, Any] = {}
     for kind in event_kinds().values():
         group = kind.keys[0]

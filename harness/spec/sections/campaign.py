@@ -1,4 +1,4 @@
-"""`campaign`: how many runs of which configurations, in which order, and rules on subsets and layouts."""
+"""`campaign`, `programs`: how many runs of which configurations and set-ups of the program, and rules on them."""
 
 from __future__ import annotations
 
