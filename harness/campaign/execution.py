@@ -1,4 +1,4 @@
-"""Run a campaign from its spec to its last trace: lock its folder, prepare, plan, execute.
+"""Run a campaign from its spec to its last trace: lock its folder, prepare, plan, make one run after the other.
 
 Interrupted anywhere, the same call continues.
 """
@@ -8,31 +8,27 @@ from __future__ import annotations
 import errno
 import shutil
 import sqlite3
+import time
 import uuid
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from unperturbed.collectors.planning.passes import Passes
-from unperturbed.errors import HostError, SpecError
-from unperturbed.harness.campaign.attempts import Attempt, RunQueue, RunResult
+from unperturbed.errors import HostError, RunError, SpecError
 from unperturbed.harness.campaign.manifest import Manifest, locked, now
 from unperturbed.harness.campaign.pilot import pilots, rehearse
 from unperturbed.harness.campaign.plan import PlannedRun, configurations, plan_runs
-from unperturbed.harness.campaign.preparation import prepare
+from unperturbed.harness.campaign.preparation import make_empty_folder, prepare
 from unperturbed.harness.campaign.progress import Durations, Estimate, Progress
 from unperturbed.harness.campaign.run import Sampling
-from unperturbed.harness.campaign.session import (
-    Session,
-    execute_in,
-    first_layout_of,
-    make_layouts,
-    software_metrics_in,
-)
+from unperturbed.harness.campaign.session import Session, execute_in, first_layout_of, make_layouts, software_metrics_in
 from unperturbed.harness.campaign.traces import lost_note, reopen_lost
+from unperturbed.harness.host import state as host
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.load import changed_keys
 from unperturbed.harness.spec.sections.campaign import PILOT
@@ -160,16 +156,8 @@ def execute_plan(
     durations = Durations()
     for name, taken in seconds.items():
         durations.add(name, taken)
-    queue = RunQueue(
-        session,
-        planned,
-        manifest,
-        progress,
-        total=len(states),
-        durations=durations,
-        make=partial(_make, session, samplings),
-    )
-    queue.make_all()
+    make = partial(_make, session, samplings)
+    RunQueue(session, planned, manifest, progress, len(states), durations, make).make_all()
 
 
 def _make(session: Session, samplings: Mapping[str, Sampling], run: PlannedRun, attempt: Attempt) -> RunResult:
@@ -191,11 +179,104 @@ def _make(session: Session, samplings: Mapping[str, Sampling], run: PlannedRun, 
     return RunResult(trace.attributes["seconds"], len(trace))
 
 
-def _claim(manifest: Manifest, spec: CampaignSpec, purpose: str) -> None:
-    """Tie the folder to this spec and purpose.
+@dataclass
+class RunQueue:
+    """The planned runs of a campaign, made one after the other in the order of the plan."""
 
-    A folder of another spec is refused when it has finished runs, and started anew otherwise.
-    """
+    session: Session
+    planned: Sequence[PlannedRun]
+    manifest: Manifest
+    progress: Progress
+    total: int  # Runs of the campaign, those included that are done
+    durations: Durations
+    # Makes one attempt at a run. A `RunError` is a failed attempt.
+    make: Callable[[PlannedRun, Attempt], RunResult]
+    _done: int = 0  # Runs before the one that is made
+    _left: Counter[str] = field(default_factory=Counter)  # Runs that are left of each pass, that one included
+    _another_follows: bool = False
+
+    def make_all(self) -> None:
+        """Make the runs while there is time."""
+        started, limit = time.monotonic(), self.session.spec.campaign.max_hours
+        self._another_follows, self._left = True, Counter(run.pass_name for run in self.planned)
+        try:
+            for done, run in enumerate(self.planned, self.total - len(self.planned)):
+                self._done = done
+                if not self.skip(run):
+                    if limit is not None and time.monotonic() - started > limit * 3600:
+                        raise RunError(
+                            f"max_hours ({limit:g}) is reached: {done} of {self.total} runs are done; repeat "
+                            "the command to make the rest"
+                        )
+                    self.make_run(run)
+                self._left[run.pass_name] -= 1
+        finally:
+            self._another_follows = False
+            self.manifest.settle()
+
+    def skip(self, _run: PlannedRun) -> bool:
+        """Return whether a run is of no use any more."""
+        return False
+
+    def make_run(self, run: PlannedRun) -> None:
+        """Make one run, with as many attempts as the spec allows."""
+        left = self.durations.expected(self._left)
+        self.progress.starting(run, done=self._done, total=self.total, seconds_left=left)
+        self.durations.add(run.pass_name, self._attempt(run))
+
+    def _attempt(self, run: PlannedRun) -> float:
+        """Attempt a run until it succeeds or has used the attempts of this session; return the seconds of the last."""
+        before = sum(failure.run == run.id for failure in self.manifest.failures())
+        last = before + self.session.spec.campaign.retries + 1
+        for number in range(before + 1, last + 1):
+            folder = make_empty_folder(self.session.folder / "runs" / run.id)
+            host_before = host.state()
+            self.manifest.start(run, attempt=number, started=now(), host=host_before)
+            started = time.monotonic()
+            try:
+                done = self.make(run, Attempt(folder, number, host_before))
+            except RunError as error:
+                took = time.monotonic() - started
+                self.manifest.fail(run, seconds=took, error=str(error), host=host.state(), final=number == last)
+                self.progress.failed(run, number, str(error))
+                # What it left is kept for the user to look at, out of the next attempt's way.
+                kept = folder.with_name(f"{folder.name}-failed-{number}")
+                shutil.rmtree(kept, ignore_errors=True)
+                folder.rename(kept)
+            else:
+                took = time.monotonic() - started
+                self.manifest.finish(
+                    run,
+                    seconds=done.seconds,
+                    intervals=done.intervals,
+                    host=host.state(),
+                    totals=done.totals,
+                    waits=self._another_follows,
+                )
+                break
+        return took
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One attempt at a run."""
+
+    folder: Path  # The run's folder, empty
+    number: int  # Counted from 1, over all sessions
+    host_before: Mapping[str, Any]  # The host's state before it
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What is recorded of a finished run."""
+
+    seconds: float  # How long the program took
+    intervals: int  # Length of its trace
+    totals: Mapping[str, Any] | None = None  # What a whole run of a sweep gave
+
+
+def _claim(manifest: Manifest, spec: CampaignSpec, purpose: str) -> None:
+    """Tie the folder to this spec and purpose; start it anew if another spec has no finished runs in it."""
     check_owner(manifest, spec, purpose)
     if manifest.fact("spec_digest") not in (None, spec.digest):
         manifest.clear()
@@ -219,8 +300,7 @@ def check_owner(manifest: Manifest, spec: CampaignSpec, purpose: str) -> None:
     recorded = manifest.fact("purpose") or CAMPAIGN  # campaigns of early versions record none
     if recorded != purpose and manifest.has_done():
         raise SpecError(
-            f"{manifest.path.parent} holds {recorded}, not {purpose}: choose another folder with --campaign, or remove "
-            "that one"
+            f"{manifest.path.parent} holds {recorded}, not {purpose}: choose another by --campaign, or remove it"
         )
     if known not in (None, spec.digest) and manifest.has_done():
         changed = changed_keys(spec, manifest.fact("spec_text") or "")

@@ -276,8 +276,7 @@ class Manifest:
         with self._transaction():
             self._db.executemany(
                 "INSERT OR IGNORE INTO runs (id, configuration, pass, repetition, block, pad_bytes, layout, point, "
-                "state)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'planned')",
+                "state) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'planned')",
                 (astuple(run) for run in runs),
             )
 

@@ -14,17 +14,15 @@ from unperturbed.harness.campaign.manifest import Manifest
 from unperturbed.harness.campaign.plan import Configuration
 from unperturbed.harness.campaign.preparation import make_empty_folder
 from unperturbed.harness.campaign.progress import Progress, describe_interval
-from unperturbed.harness.campaign.requirements import (
-    shows_perturbation,
-)
+from unperturbed.harness.campaign.requirements import shows_perturbation
 from unperturbed.harness.campaign.run import Sampling, TimedOutError
 from unperturbed.harness.campaign.session import Session, build_configurations, execute_in, shared_builds
 from unperturbed.harness.program.software_metrics import SoftwareMetrics, check_hit_rates, hit_rates
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.load import metric_position
+from unperturbed.harness.spec.quantities import Interval, WorkInterval
 from unperturbed.harness.spec.sections.campaign import BASELINE, PILOT
 from unperturbed.harness.spec.sections.measure import SHORTEST_INTERVAL_NS
-from unperturbed.harness.spec.values.intervals import Interval, WorkInterval
 
 _CLOCK_MONOTONIC_COARSE = 6
 _PILOT_CAPACITY = 1 << 17
@@ -43,10 +41,7 @@ def _clock(spec: CampaignSpec, source: str) -> str:
 
 
 def pilots(session: Session, manifest: Manifest, progress: Progress) -> dict[str, Sampling]:
-    """Run the baseline once a pass.
-
-    The pilot chooses the interval (003, section 3.2), sizes the record file and shows how long a run takes.
-    """
+    """Run the baseline once a pass: it chooses the interval (003, section 3.2) and the record file's size."""
     samplings = {}
     for name, collected in session.passes.items():
         clock = _clock(session.spec, collected.source)
@@ -129,22 +124,17 @@ def _rehearse(
             raise
         probed = list(dict.fromkeys(site.metric for site in software_metrics.sites))
         raise SpecError(
-            f"{metric_position(session.spec, probed[0])}: {' and '.join(probed)}: hit far too often for probes "
-            "of the kernel: with them the program "
-            f"had not ended after {limit:.0f} s, and without them it takes {alone:.1f} s. Take rarer events, or "
-            "compile them in"
+            f"{metric_position(session.spec, probed[0])}: {' and '.join(probed)}: hit far too often for probes of the "
+            f"kernel: with them the program had not ended after {limit:.0f} s, and without them it takes {alone:.1f} "
+            "s. Take rarer events, or compile them in"
         ) from None
 
 
 def _check_length(intervals: int, interval: str, *, shortest: bool) -> None:
-    """Refuse a run that is too short for a verdict.
-
-    An interval that was chosen by the number of records is the shortest possible one.
-    """
+    """Refuse a run too short for a verdict; an interval chosen by the number of records is the `shortest`."""
     if intervals < MINIMUM_INTERVALS:
         raise RunError(
-            f"the pilot run has {intervals} intervals of {interval}, and at least "
-            f"{MINIMUM_INTERVALS} are needed: "
+            f"the pilot run has {intervals} intervals of {interval}, and at least {MINIMUM_INTERVALS} are needed: "
             f"{'give the program more work' if shortest else 'use a shorter interval, or give the program more work'}"
         )
 
@@ -188,10 +178,7 @@ def with_configuration(
     manifest: Manifest,
     progress: Progress,
 ) -> Session:
-    """Build one more configuration, locate its metrics, rehearse its probes; return a session that has it.
-
-    What an earlier session did is kept: the manifest knows the build by the configuration's name.
-    """
+    """Build one more configuration, or keep its build, and rehearse its probes; return a session that has it."""
     if (home := manifest.fact("shared")) is None:
         builds = build_configurations(session.spec, session.folder, [configuration], manifest, progress)
     else:

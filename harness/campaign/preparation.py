@@ -38,7 +38,7 @@ from unperturbed.harness.program.build import check_compilers, find_source
 from unperturbed.harness.program.sources import program_identity
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.sections.campaign import PILOT, REFERENCE
-from unperturbed.harness.spec.values.placeholders import substitute
+from unperturbed.harness.spec.text import substitute
 
 
 def prepare(
@@ -58,7 +58,7 @@ def prepare(
     if without := configurations_without_sham(spec):
         progress.note(f"no sham of {' and '.join(without)}: nothing is compiled in that could be left out")
     workspace = build_and_stage(spec, folder, manifest, progress)
-    expected = _reference(spec, folder, workspace.builds[REFERENCE], workspace.inputs, manifest, progress)
+    expected = _reference(spec, folder, workspace, manifest, progress)
     named = {item.name: item for item in passes.passes}
     others, slowness = _other_results(spec, folder, workspace, manifest, progress)
     session = Session(
@@ -124,10 +124,7 @@ def build_and_stage(spec: CampaignSpec, folder: Path, manifest: Manifest, progre
 
 
 def shared_workspace(spec: CampaignSpec, manifest: Manifest, *, staged: bool = True) -> Workspace | None:
-    """Return what a node's part shares with the others: builds and inputs, at one path; None in other campaigns.
-
-    With `staged`, the node's own copy of them, in a campaign that wants one.
-    """
+    """Return builds and inputs that all nodes share, or with `staged` a node's copy; None in other campaigns."""
     if (home := manifest.fact("shared")) is None:
         return None
     identity, now = manifest.fact("program"), _identities(spec)
@@ -147,10 +144,7 @@ def shared_workspace(spec: CampaignSpec, manifest: Manifest, *, staged: bool = T
 
 
 def _identity(spec: CampaignSpec, manifest: Manifest) -> str | None:
-    """Return the identity of the program; None in a campaign whose first runs recorded none.
-
-    Before the first run is done the program may still change: what was found of it is then found anew.
-    """
+    """Return the program's identity, None where the first runs recorded none; it may change until a run is done."""
     known, now = manifest.fact("program"), _identities(spec)
     if known == now:
         return now
@@ -206,11 +200,7 @@ def _inputs(
         argv = [substitute(word, known) for word in shlex.split(spec.program.prepare)]
         try:
             made = supervision.run(
-                argv,
-                cwd=build_folder or spec.folder,
-                capture_output=True,
-                text=True,
-                stdin=subprocess.DEVNULL,
+                argv, cwd=build_folder or spec.folder, capture_output=True, text=True, stdin=subprocess.DEVNULL
             )
         except OSError as error:
             raise RunError(f"prepare cannot be run: {argv[0]}: {error.strerror}") from None
@@ -224,19 +214,15 @@ def _inputs(
 
 
 def _reference(
-    spec: CampaignSpec,
-    folder: Path,
-    build_folder: Path | None,
-    inputs: Path,
-    manifest: Manifest,
-    progress: Progress,
+    spec: CampaignSpec, folder: Path, workspace: Workspace, manifest: Manifest, progress: Progress
 ) -> ProgramResult:
     """Run the untouched program once: the result that every measured run must give."""
     known = manifest.fact("expected")
     if known is not None:
         return ProgramResult(known["exit_code"], known["digest"])
     progress.step("running the untouched program")
-    result, outcome = run_plain(spec, make_empty_folder(folder / "runs" / REFERENCE), build=build_folder, inputs=inputs)
+    place = make_empty_folder(folder / "runs" / REFERENCE)
+    result, outcome = run_plain(spec, place, build=workspace.builds[REFERENCE], inputs=workspace.inputs)
     wanted = spec.program.output_digest
     if wanted is not None and wanted.removeprefix("sha256:") != result.digest:
         raise RunError(
@@ -254,16 +240,12 @@ def _other_results(
     results: dict[str, ProgramResult] = {}
     seconds = [float(manifest.fact("native")["seconds"])]
     for name in spec.programs:
-        fact = f"expected:{name}"
+        fact, run = f"expected:{name}", f"{REFERENCE}-{name}"
         if manifest.fact(fact) is None:
             progress.step(f"running {name} unmeasured")
-            result, outcome = run_plain(
-                spec.of_program(name),
-                make_empty_folder(folder / "runs" / f"{REFERENCE}-{name}"),
-                build=workspace.builds[name],
-                inputs=workspace.inputs,
-            )
-            manifest.set_facts(**{fact: {**asdict(replace(result, run=f"{REFERENCE}-{name}")), **asdict(outcome)}})
+            other, place = spec.of_program(name), make_empty_folder(folder / "runs" / run)
+            result, outcome = run_plain(other, place, build=workspace.builds[name], inputs=workspace.inputs)
+            manifest.set_facts(**{fact: {**asdict(replace(result, run=run)), **asdict(outcome)}})
         known = manifest.fact(fact)
         results[name] = ProgramResult(known["exit_code"], known["digest"], known["run"])
         seconds.append(float(known["seconds"]))

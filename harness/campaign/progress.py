@@ -80,10 +80,7 @@ class Progress(Protocol):
 
 
 def describe_interval(interval_ns: int, clock: str, event: str = "") -> str:
-    """Return the length of an interval in words.
-
-    `interval_ns`: Nanoseconds; on the simulator's work clock, quanta; where an event ends intervals, its counts.
-    """
+    """Return the length of an interval, [ns], quanta of the work clock or counts of an event, in words."""
     if event:
         return f"{interval_ns:,} {event}"
     if clock == "work":

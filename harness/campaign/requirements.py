@@ -11,7 +11,7 @@ from unperturbed.errors import HostError, SpecError
 from unperturbed.harness.campaign.plan import configurations
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.load import key_position, metric_position
-from unperturbed.harness.spec.values.intervals import WorkInterval
+from unperturbed.harness.spec.quantities import WorkInterval
 
 _NO_EVENT = "none of the metrics is a hardware event, so perturbation cannot be detected"
 _SIMULATE = "PAPI_TOT_INS and the like can be simulated (source: auto, sampler: inside)"
@@ -19,7 +19,7 @@ _SIMULATE = "PAPI_TOT_INS and the like can be simulated (source: auto, sampler: 
 
 def plan_counting(spec: CampaignSpec, names: Sequence[str] | None = None, source: str | None = None) -> Passes:
     """Plan which source counts which hardware metric here, in which passes."""
-    measure = spec.measure
+    measure, interval = spec.measure, spec.measure.interval
     return plan_passes(
         measure.hardware if names is None else names,
         source=source or measure.source,
@@ -28,7 +28,7 @@ def plan_counting(spec: CampaignSpec, names: Sequence[str] | None = None, source
         shared=_shared(spec),
         sampler=measure.sampler,
         multiplex=measure.multiplex,
-        overflow=overflow_of(spec),
+        overflow=(measure.interval_event, interval.counts) if isinstance(interval, WorkInterval) else None,
         together=_computed_together(spec),
     )
 
@@ -37,12 +37,6 @@ def refuse_misspelt(spec: CampaignSpec) -> None:
     """Refuse events of perf that perf does not have, when the metrics of a spec cannot all be counted."""
     if faults := misspelt(spec.measure.hardware):
         raise SpecError("\n".join(f"{metric_position(spec, name)}: {fault}" for name, fault in faults.items()))
-
-
-def overflow_of(spec: CampaignSpec) -> tuple[str, int] | None:
-    """Return the metric whose counts end intervals, and how many do; None where time or the simulator ends them."""
-    interval = spec.measure.interval
-    return (spec.measure.interval_event, interval.counts) if isinstance(interval, WorkInterval) else None
 
 
 def _shared(spec: CampaignSpec) -> tuple[str, ...]:
@@ -73,8 +67,7 @@ def check_sampled_program(spec: CampaignSpec) -> None:
     """Refuse a program that the sampler could not be put into."""
     if spec.program.build is None and spec.program.shell and spec.measure.sampler == "inside":
         raise SpecError(
-            "a program that is not built here gets the sampler by its name: give the program itself in run:, without "
-            "shell: true"
+            "the sampler finds a program that is not built here by its name: give it in run:, without shell: true"
         )
 
 
@@ -84,8 +77,7 @@ def check_clock(spec: CampaignSpec, passes: Passes) -> None:
     counted = [item.source for item in passes.passes if item.source != "simulated"]
     if spec.measure.clock == "work" and counted:
         raise SpecError(
-            f"clock: work is the simulator's, and {counted[0]} counts here: set source: simulated, or take another "
-            "clock"
+            f"clock: work is the simulator's, and {counted[0]} counts here: set source: simulated, or another clock"
         )
 
 
@@ -136,8 +128,7 @@ def check_processor(spec: CampaignSpec) -> None:
     chosen, allowed = spec.measure.observer_cpu, os.sched_getaffinity(0)
     if chosen is not None and spec.measure.pin and chosen not in allowed:
         raise HostError(
-            f"observer_cpu: {chosen} is not among the processors that may be used here "
-            f"({', '.join(map(str, sorted(allowed)))})"
+            f"observer_cpu: {chosen} is not among the processors allowed here ({', '.join(map(str, sorted(allowed)))})"
         )
 
 
@@ -151,10 +142,7 @@ def no_verdict(spec: CampaignSpec, passes: Passes) -> str:
 
 
 def never_computed(spec: CampaignSpec, passes: Passes) -> str:
-    """Return which derived metrics will have no values, as no run holds all that they need; empty when there is none.
-
-    A sweep computes its metrics from several runs.
-    """
+    """Return which derived metrics no run can compute; empty for none, and for sweeps, which join several runs."""
     if spec.parameters:
         return ""
     held = [{metric.name for metric in item.metrics} for item in passes.passes]

@@ -38,6 +38,7 @@ from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.sections.campaign import REFERENCE
 
 _SHOWN_BYTES = 2000
+_NO_SPACE_BYTES = 1 << 20
 _UNSEEN_NS = 300_000_000
 _UNSEEN_SHARE = 0.1
 """How much of a run's end may be without records: releasing a large program's memory takes time."""
@@ -79,17 +80,15 @@ def run_plain(
     spec: CampaignSpec, folder: Path, *, build: Path | None, inputs: Path, pad_bytes: int = 0
 ) -> tuple[ProgramResult, Outcome]:
     """Run the untouched program once, natively and unmeasured: its result is what every measured run must give."""
-    extra = {"UNPERTURBED_PAD": "x" * pad_bytes} if pad_bytes else {}
-    command = _command(
-        spec, folder, build=build, inputs=inputs, extra=extra, prefix=[], software_metrics=SoftwareMetrics()
-    )
+    command = _command(spec, folder, build=build, inputs=inputs)
+    if pad_bytes:
+        command = replace(command, environment={**command.environment, "UNPERTURBED_PAD": "x" * pad_bytes})
     outcome = _launch(command, folder)
     shown = f"The command was: {shlex.join(command.argv)}"
     if outcome.timed_out:
         raise RunError(
-            f"the program did not end within its timeout of {spec.program.timeout.seconds:g} s, although nothing "
-            "was measured; raise "
-            f"`timeout` (a simulated run is 25 to 60 times slower). {shown}"
+            f"the program did not end within its timeout of {spec.program.timeout.seconds:g} s, although nothing was "
+            f"measured; raise `timeout` (a simulated run is 25 to 60 times slower). {shown}"
         )
     if outcome.exit_code != spec.program.exit_code:
         raise RunError(
@@ -179,16 +178,19 @@ def _sampled_command(
     if libraries:
         # The observer hands it to the program, and loads nothing of it itself.
         extra["LD_PRELOAD" if inside else "UNPERTURBED_PRELOAD"] = ":".join(map(str, libraries))
-    prefix = []
+    prefix: list[str] = []
     if not inside:
         prefix = [str(build_observer(compiler)), str(record)]
     elif sampling.collected.machine is not None:
         prefix = valgrind_command(sampling.collected.machine, folder / "dumps")
-    command = _command(
-        spec, folder, build=build, inputs=inputs, extra=extra, prefix=prefix, software_metrics=software_metrics
+    plain = _command(spec, folder, build=build, inputs=inputs)
+    limit = spec.program.timeout.seconds
+    command = replace(
+        plain,
+        argv=[*prefix, *plain.argv],
+        environment={**plain.environment, **software_metrics.environment(plain.environment), **extra},
+        timeout_s=limit if sampling.timeout_s is None else min(sampling.timeout_s, limit),
     )
-    if sampling.timeout_s is not None:
-        command = replace(command, timeout_s=min(sampling.timeout_s, spec.program.timeout.seconds))
     return command, setup
 
 
@@ -225,25 +227,17 @@ def _setup(spec: CampaignSpec, sampling: Sampling, program: str) -> Setup:
     )
 
 
-def _command(
-    spec: CampaignSpec,
-    folder: Path,
-    *,
-    build: Path | None,
-    inputs: Path,
-    extra: Mapping[str, str],
-    prefix: list[str],
-    software_metrics: SoftwareMetrics,
-) -> Command:
+def _command(spec: CampaignSpec, folder: Path, *, build: Path | None, inputs: Path) -> Command:
+    """Return the program's command without any sampler, in a scratch folder below that of the run."""
     scratch = folder / "scratch"
     scratch.mkdir(parents=True, exist_ok=True)
     program = program_command(spec, scratch=scratch, build=build, inputs=inputs)
     if program.folder.is_relative_to(scratch):
         program.folder.mkdir(parents=True, exist_ok=True)
     return Command(
-        argv=[*prefix, *program.words],
+        argv=program.words,
         folder=program.folder,
-        environment={**program.environment, **software_metrics.environment(program.environment), **extra},
+        environment=program.environment,
         stdin=program.stdin,
         stdout=folder / "stdout",
         stderr=folder / "stderr",
@@ -275,13 +269,13 @@ def _check_outcome(spec: CampaignSpec, command: Command, outcome: Outcome, expec
         raise TimedOutError(
             f"timed out after {outcome.seconds:.0f} s (timeout: in the spec; simulated runs are 25 to 60 times slower)"
         )
-    if _disk_full(folder):
+    status = os.statvfs(folder)
+    if status.f_bavail * status.f_frsize < _NO_SPACE_BYTES:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
     if outcome.exit_code == _KILLED + (spec.measure.signal or SIGNAL):
         raise RunError(
-            "the program was killed by the sampler's signal: it took the signal's handler away, or sent its timer to "
-            "a program it became. Choose "
-            "another by `signal:`, or take sampler: outside"
+            "the program was killed by the sampler's signal: it took the signal's handler away, or sent its timer to a "
+            "program it became. Choose another by `signal:`, or take sampler: outside"
         )
     if outcome.exit_code != expected.exit_code:
         raise RunError(
@@ -291,19 +285,14 @@ def _check_outcome(spec: CampaignSpec, command: Command, outcome: Outcome, expec
     if digest != expected.digest:
         raise RunError(
             f"the program gave another result than when it was not measured (sha256 {digest[:12]}…, expected "
-            f"{expected.digest[:12]}…): "
-            "measuring changed it, or it is not deterministic. Compare "
-            f"{folder / 'stdout'} with that of the untouched program's run, {folder.with_name(expected.run) / 'stdout'}"
-            "; for a program that prints times or addresses write `result: any`"
+            f"{expected.digest[:12]}…): measuring changed it, or it is not deterministic. Compare {folder / 'stdout'} "
+            f"with that of the untouched program's run, {folder.with_name(expected.run) / 'stdout'}; for a program "
+            "that prints times or addresses write `result: any`"
         )
 
 
 def _check_end(records: Records, ended_ns: int, setup: Setup, *, wrapped: bool) -> None:
-    """Refuse a run whose last part was not counted.
-
-    An observer that has finished saw the program end, however late a busy host let this process see it. A tool that
-    started the program may end long after it.
-    """
+    """Refuse a run whose last part was not counted, unless the observer saw the end, or a tool outlived the program."""
     saw_the_end = records.state == "finished" and (wrapped or bool(records.wall_ns))
     if len(records.rows) < 2 or setup.source == "simulated" or saw_the_end:
         return
@@ -313,8 +302,7 @@ def _check_end(records: Records, ended_ns: int, setup: Setup, *, wrapped: bool) 
     if missing_ns > max(_UNSEEN_NS, longest_ns, _UNSEEN_SHARE * float(ended_ns - stamps[0])):
         raise RunError(
             f"the records end {missing_ns / 1e9:.2g} s before the program did: it replaced itself by another (exec), "
-            "or switched the sampler's "
-            "signal off. Measure that other program itself, or take sampler: outside"
+            "or switched the sampler's signal off. Measure that other program itself, or take sampler: outside"
         )
 
 
@@ -342,11 +330,6 @@ def _last_stderr(folder: Path) -> str:
     file = folder / "stderr"
     text = file.read_bytes()[-_SHOWN_BYTES:].decode(errors="replace").strip() if file.is_file() else ""
     return f"It said:\n{text}" if text else "It wrote nothing to stderr."
-
-
-def _disk_full(folder: Path) -> bool:
-    status = os.statvfs(folder)
-    return status.f_bavail * status.f_frsize < 1 << 20
 
 
 def _tidy(folder: Path) -> None:

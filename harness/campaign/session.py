@@ -113,11 +113,7 @@ def execute_in(
 
 @contextmanager
 def software_metrics_in(session: Session, run: PlannedRun) -> Iterator[SoftwareMetrics]:
-    """Yield what counts in a planned run.
-
-    Probes of the kernel stand at places in the binary, which are others in each layout: they are set for that run
-    alone.
-    """
+    """Yield what counts in a planned run; each layout has other places, so its probes are set for that run."""
     built = session.built[run.configuration]
     if built.tree is None or run.layout == AS_BUILT or not built.software_metrics.probes:
         yield built.software_metrics
@@ -142,10 +138,7 @@ def _software_metrics(session: Session, configuration: Configuration, tree: Path
 def build_configurations(
     spec: CampaignSpec, folder: Path, wanted: Sequence[Configuration], manifest: Manifest, progress: Progress
 ) -> dict[str, Path | None]:
-    """Build configurations, each in a folder of its own; existing builds are kept.
-
-    Result: Folder of the build by the configuration's name; None for a program that is not built here.
-    """
+    """Build configurations, or keep builds; return their folders by name, None for a program not built here."""
     built_here = [item for item in wanted if spec.of_program(item.program).program.build is not None]
     folders = _numbered(built_here, manifest)
     builds: dict[str, Path | None] = {}

@@ -59,10 +59,7 @@ class CampaignSummary:
 
 
 def find_campaigns(folder: Path) -> Iterator[Path]:
-    """Yield the folders of campaigns in a folder and some levels below it, in the order of their paths.
-
-    Result: Each holds a `campaign.sqlite`. Campaigns inside a campaign's folder are not looked for.
-    """
+    """Yield the folders with a `campaign.sqlite`, some levels deep, sorted; not those inside of campaigns."""
     for place, below, files in os.walk(folder):
         here = Path(place)
         if "campaign.sqlite" in files:

@@ -1,41 +1,38 @@
-"""The traces of finished runs: each is whole, and of the run and the campaign that it lies in."""
+"""The traces of finished runs: each is whole, and of its run and campaign; their intervals as one lazy table."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from unperturbed.collectors.data import Trace
-from unperturbed.collectors.data.parquet import is_whole_parquet
+from unperturbed.collectors.data import INTERVAL_COLUMNS, Trace
+from unperturbed.collectors.data.parquet import is_whole_parquet, read_parquet_head, try_parquet_files
+from unperturbed.collectors.data.trace import METADATA_KEY
 from unperturbed.common.wording import counted, listing
 from unperturbed.errors import DataError, SpecError
 from unperturbed.harness.campaign.manifest import Manifest, RunState
+
+if TYPE_CHECKING:
+    import polars as pl
 
 _NAMED = 5
 
 
 class DamagedRunsError(SpecError):
-    """Finished runs whose traces are gone, damaged or of other runs.
-
-    Attributes
-    ----------
-    runs : tuple of str
-        Their ids.
-    """
+    """Finished runs whose traces are gone, damaged or of other runs."""
 
     def __init__(self, folder: Path, faults: Mapping[str, str], *, imported: bool) -> None:
-        self.runs = tuple(faults)
+        self.runs = tuple(faults)  # Their ids
         lines = list(faults.values())
         if len(lines) > _NAMED:
             lines[_NAMED:] = [f"and {len(lines) - _NAMED} more"]
-        again = "import it again" if imported else f"`unperturbed run` of its spec makes {_these(self.runs)} again"
+        these = "this run" if len(self.runs) == 1 else "these runs"
+        again = "import it again" if imported else f"`unperturbed run` of its spec makes {these} again"
         advice = f"{again}, `unperturbed check {folder} {' '.join(f'--without {run}' for run in self.runs[:_NAMED])}"
         super().__init__("\n".join([*lines, f"{advice}` goes on without; nothing else is lost"]))
-
-
-def _these(runs: tuple[str, ...]) -> str:
-    return "this run" if len(runs) == 1 else "these runs"
 
 
 def trace_file(folder: Path, run: str) -> Path:
@@ -44,10 +41,7 @@ def trace_file(folder: Path, run: str) -> Path:
 
 
 def read_run(folder: Path, state: RunState, *, campaign: str | None = None) -> Trace:
-    """Read the trace of a finished run.
-
-    `campaign`: The campaign's identity, as its manifest has it (fact `id`); campaigns of early versions have none.
-    """
+    """Read the trace of a finished run of a campaign (its fact `id`; campaigns of early versions have none)."""
     path = trace_file(folder, state.run.id)
     if not path.is_file():
         raise DataError(f"{path} is gone, though its run is done")
@@ -83,3 +77,85 @@ def reopen_lost(folder: Path, manifest: Manifest) -> tuple[str, ...]:
 def lost_note(runs: tuple[str, ...]) -> str:
     """Return the note on runs that are made again."""
     return f"the traces of {counted(len(runs), 'run')} are lost and measured again: {listing(runs)}"
+
+
+FACTS = ("run", "configuration", "pass", "repetition", "interval", "start", "duration")
+"""The columns that come before the intervals' bounds and the metrics; `start` and `duration` are in seconds."""
+
+
+def scan_intervals(folder: Path, runs: Sequence[RunState], *, campaign: str | None = None) -> pl.LazyFrame:
+    """Return the intervals of a campaign's runs, read when they are collected.
+
+    Each file is checked before: it is whole, as it was written, and of its run.
+
+    Result: A row an interval, the runs in the order given: `FACTS`, `begin_ns`, `end_ns`, `overruns`, then one column a
+    metric, null where a run has it not.
+    """
+    import polars as pl  # noqa: PLC0415  slow to load, and not every use of a campaign needs it
+
+    paths = [trace_file(folder, state.run.id) for state in runs]
+    try:
+        str(folder).encode()
+    except UnicodeEncodeError:
+        raise DataError(f"{folder} is not valid UTF-8, and tables are: rename it") from None
+    facts = pl.LazyFrame(
+        {
+            "path": [str(path) for path in paths],
+            "order": range(len(paths)),
+            "run": [state.run.id for state in runs],
+            "configuration": [state.run.configuration for state in runs],
+            "pass": [state.run.pass_name for state in runs],
+            "repetition": [state.run.repetition for state in runs],
+        },
+        schema_overrides={"order": pl.UInt32, "repetition": pl.Int64},
+    )
+    # Files of one schema are one scan: a hundred scans of a file each take three times as long.
+    alike: defaultdict[tuple[tuple[str, str], ...], list[Path]] = defaultdict(list)
+    try_parquet_files(paths)
+    for path, state in zip(paths, runs, strict=True):
+        schema, metadata = read_parquet_head(path)
+        _require_trace(schema, metadata, state, campaign, path)
+        alike[tuple((name, str(kind)) for name, kind in schema.items())].append(path)
+    scans = [
+        pl.scan_parquet(same, glob=False, include_file_paths="path").with_columns(
+            interval=pl.int_range(pl.len(), dtype=pl.UInt32).over("path")
+        )
+        for same in alike.values()
+    ]
+    if not scans:
+        return pl.LazyFrame(schema=[*FACTS, *INTERVAL_COLUMNS])
+    metrics = dict.fromkeys(name for schema in alike for name, _ in schema if name not in INTERVAL_COLUMNS)
+    joined = pl.concat(scans, how="diagonal_relaxed") if len(scans) > 1 else scans[0]
+    timed = joined.join(facts, on="path", how="left", maintain_order="left").with_columns(
+        start=pl.col("begin_ns") / 1e9, duration=(pl.col("end_ns") - pl.col("begin_ns")) / 1e9
+    )
+    ordered = timed if len(scans) == 1 else timed.sort("order", maintain_order=True)
+    return ordered.select(*FACTS, *INTERVAL_COLUMNS, *metrics)
+
+
+def _require_trace(
+    schema: Mapping[str, object], metadata: Mapping[str, str], state: RunState, campaign: str | None, path: Path
+) -> None:
+    """Refuse a Parquet file that is not a trace, or another run's."""
+    try:
+        attributes = json.loads(metadata[METADATA_KEY])["attributes"]
+        lacking = not isinstance(attributes, dict) or any(name not in schema for name in INTERVAL_COLUMNS)
+    except (KeyError, TypeError, ValueError, RecursionError):
+        lacking = True
+    if lacking:
+        raise DataError(f"{path}: a Parquet file, but not a trace of this tool")
+    require_own(attributes, state, campaign, path)
+
+
+def tidy_traces(traces: Sequence[Trace]) -> pl.DataFrame:
+    """Return traces in the layout of `scan_intervals`, described by their attributes."""
+    import polars as pl  # noqa: PLC0415
+
+    frames = []
+    for trace in traces:
+        known = {name: pl.lit(trace.attributes.get(name)).alias(name) for name in FACTS[:4]}
+        begin, end = pl.col("begin_ns"), pl.col("end_ns")
+        frame = trace.to_polars().with_row_index("interval")
+        times = (begin / 1e9).alias("start"), ((end - begin) / 1e9).alias("duration")
+        frames.append(frame.select(*known.values(), "interval", *times, pl.all().exclude("interval")))
+    return pl.concat(frames, how="diagonal_relaxed") if frames else pl.DataFrame(schema=[*FACTS, *INTERVAL_COLUMNS])

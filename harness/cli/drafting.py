@@ -16,8 +16,7 @@ from unperturbed.harness.campaign.summary import HOME
 
 if TYPE_CHECKING:
     from unperturbed.harness.cli.terminal.progress import TerminalProgress
-    from unperturbed.harness.drafts.command import Choices, CommandSpec
-    from unperturbed.harness.drafts.comparison import Comparison
+    from unperturbed.harness.drafts.command import Choices, CommandSpec, Comparison
     from unperturbed.harness.spec.campaign_spec import CampaignSpec
 
 _DEFAULTS: dict[str, object] = {
@@ -69,7 +68,7 @@ class Drafted:
 @contextmanager
 def _faults_of_options() -> Iterator[None]:
     """Name no line of a spec that was not written: what is wrong in it was typed."""
-    from unperturbed.harness.spec.errors import InvalidSpec
+    from unperturbed.harness.spec.yaml import InvalidSpec
 
     try:
         yield
@@ -197,8 +196,7 @@ def draft(
     progress: TerminalProgress,
 ) -> Drafted:
     """Return the spec of a command, written if it is not there yet and this is not a dry run."""
-    from unperturbed.harness.drafts.saving import find_place, head_of, save, set_runs
-    from unperturbed.harness.drafts.stdin import spool_stdin
+    from unperturbed.harness.drafts.saving import find_place, head_of, save, set_runs, spool_stdin
 
     choices = _choices(arguments)
     for name, meant in zip(filter(None, arguments.metrics.split(",")), choices.hardware, strict=True):

@@ -65,7 +65,7 @@ def _of_another_tool(given: Path) -> str:
     """Return which command takes a file or a folder of files of another tool; '' for specs and all else."""
     if not given.exists() or given.suffix in (".yaml", ".yml"):
         return ""
-    from unperturbed.harness.imports.foreign import what_to_type
+    from unperturbed.harness.campaign.importing import what_to_type
 
     return what_to_type(given)
 

@@ -2,15 +2,10 @@
 
 ::
 
-    metrics        which metrics this host can count of a program as it is
-    command        the spec that a command line stands for
-    trial          unmeasured runs: duration, output, what the command becomes and calls
-    counting       which calls a program really makes
-    saving         where the spec of a command is kept, and found again
-    stdin          what the program reads, the same in each run
-    watching       which program a command becomes, and which it starts
-    source_folder  a spec to complete, for a folder of source code
-    comparison     the spec that two command lines stand for
-    examples       small specs with their programs, each shows one kind of campaign
-    wording        YAML text
+    metrics   what can be counted of a program as it is: hardware metrics, library functions, functions of a script
+    command   the specs that a command line stands for, and two that are compared
+    trial     unmeasured runs: duration, output, what the command becomes and calls
+    saving    where the spec of a command is kept and found again, and what the program reads in each run
+    starters  a spec to complete, for a folder of source code; small specs with their programs
+    wording   YAML text
 """

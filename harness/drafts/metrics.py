@@ -1,8 +1,10 @@
-"""Which metrics this host can count of a program as it is: hardware metrics, and library functions that it calls."""
+"""Which metrics can be counted of a program as it is: hardware metrics, library functions, functions of a script."""
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,24 +22,11 @@ _SIMULATED = ("PAPI_TOT_INS", "PAPI_L1_DCM", "PAPI_L2_TCM", "PAPI_BR_MSP", "PAPI
 """Simulated cycles are a formula of the others, and say nothing of their own."""
 _KERNELS_OWN = ("perf::task-clock", "perf::page-faults", "perf::context-switches")
 _CALLS = (
-    "malloc",
-    "calloc",
-    "realloc",
-    "read",
-    "write",
-    "fread",
-    "fwrite",
-    "fgets",
-    "getline",
-    "memcpy",
-    "memmove",
-    "strlen",
-    "qsort",
-    "pthread_mutex_lock",
-    "_Znwm",
-    "_ZdlPv",
+    "malloc calloc realloc read write fread fwrite fgets getline memcpy memmove strlen qsort "
+    "pthread_mutex_lock _Znwm _ZdlPv"
 )
 """Library functions that programs call for their work, those first whose counts say most."""
+_MOST_FUNCTIONS = 12
 _SYSTEM = ("libc.", "ld-linux", "linux-vdso", "libm.", "libpthread.", "libdl.", "libgcc_s.")
 """Libraries whose own calls are not the program's."""
 
@@ -80,10 +69,7 @@ def choose_hardware(wanted: Sequence[str] = (), source: str = "", *, compiler: s
 
 
 def choose_calls(program: Path, library_path: Sequence[Path] = ()) -> Mapping[str, str]:
-    """Return library functions whose calls by a program can be counted by preloading.
-
-    Result: Name of a metric to the function; empty for a static program or one that calls none of the usual.
-    """
+    """Return the usual library functions whose calls can be counted by preloading: metric → function."""
     try:
         imported = set(read_binary(program).imported)
         # Of a program that is a library in the main, such as python, the library makes the calls.
@@ -93,15 +79,30 @@ def choose_calls(program: Path, library_path: Sequence[Path] = ()) -> Mapping[st
     except SpecError:
         return {}
     found: dict[str, str] = {}
-    for name in _CALLS:
-        if name in imported and _is_interposable(name, program, library_path):
-            found[f"calls_{name.strip('_')}"] = name
+    for name in _CALLS.split():
+        with suppress(SpecError):  # its calls cannot be intercepted
+            if name in imported:
+                find_function(parse_event({"preload": name}), program=program, library_path=library_path)
+                found[f"calls_{name.strip('_')}"] = name
     return found
 
 
-def _is_interposable(name: str, program: Path, library_path: Sequence[Path]) -> bool:
+def functions_of_script(words: Sequence[str], folder: Path) -> tuple[str, ...]:
+    """Return the functions of a Python script that `python script.py` runs, by their names in `__main__`."""
+    if len(words) < 2 or not Path(words[0]).name.startswith("python") or not words[1].endswith(".py"):
+        return ()
     try:
-        find_function(parse_event({"preload": name}), program=program, library_path=library_path)
-    except SpecError:
-        return False
-    return True
+        tree = ast.parse((folder / words[1]).read_bytes())
+    except (OSError, SyntaxError, ValueError):  # the interpreter says what is wrong with it
+        return ()
+    found = []
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            found.append(node.name)
+        elif isinstance(node, ast.ClassDef):
+            found += [
+                f"{node.name}.{one.name}"
+                for one in node.body
+                if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)
+            ]
+    return tuple(f"__main__.{name}" for name in found[:_MOST_FUNCTIONS])

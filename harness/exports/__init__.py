@@ -1,4 +1,4 @@
-"""Write data for other tools. A format is one module of this folder with one record `Format`.
+"""Write data for other tools. A format is one record `Format` in a module of this folder.
 
 Another distribution adds a format by an entry point of the group `unperturbed.exports`, which names such a record::
 
@@ -12,12 +12,16 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from unperturbed.common.extensions import records_in
 from unperturbed.common.scratch import scratch_folder
 from unperturbed.common.wording import did_you_mean, listing
 from unperturbed.errors import SpecError
+
+if TYPE_CHECKING:
+    from unperturbed.collectors.data import Metric, Trace
+    from unperturbed.harness.exports.content.runs import ExportedRuns
 
 __all__ = ["Format", "Kind", "choose_format", "export", "formats"]
 
@@ -47,6 +51,23 @@ class Format:
     def __post_init__(self) -> None:
         if unknown := set(self.writers) - set(get_args(Kind)):
             raise ValueError(f"format {self.name}: there is nothing of the kind {listing(sorted(unknown))}")
+
+
+def run_writers(write: Callable[[ExportedRuns, Path], None]) -> Mapping[Kind, Callable[[Any, Path], None]]:
+    """Return the writers of a format that takes a campaign's runs, and one trace as the only run."""
+
+    def write_trace(trace: Trace, path: Path) -> None:
+        from unperturbed.harness.exports.content.runs import single_run  # noqa: PLC0415  slow to load
+
+        write(single_run(trace, path.stem), path)
+
+    return {"trace": write_trace, "campaign": write}
+
+
+def title_of(metric: Metric) -> str:
+    """Return a metric's name, and what a reader must not overlook of it."""
+    marks = [*(["simulated"] if metric.kind == "simulated" else []), *(["scaled"] if metric.scaled else [])]
+    return f"{metric.name} ({', '.join(marks)})" if marks else metric.name
 
 
 def formats(kind: Kind) -> dict[str, Format]:

@@ -12,13 +12,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unperturbed.harness.exports import Format
+import numpy as np
+
+from unperturbed.harness.exports import Format, run_writers, title_of
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
-    from unperturbed.collectors.data import Trace
     from unperturbed.harness.exports.content.runs import ExportedRun, ExportedRuns
 
 _MAGIC = 0xC1FC1FC1
@@ -60,15 +60,7 @@ event {{
 """
 
 
-def _write_trace(trace: Trace, path: Path) -> None:
-    from unperturbed.harness.exports.content.runs import single_run  # noqa: PLC0415
-
-    _write_runs(single_run(trace, path.stem), path)
-
-
 def _write_runs(runs: ExportedRuns, path: Path) -> None:
-    from unperturbed.harness.exports.content.runs import title_of  # noqa: PLC0415
-
     path.mkdir()
     words = _unique(runs.metrics)
     named = {f"metric_{words[name]}": title_of(metric) for name, metric in runs.metrics.items()}
@@ -94,8 +86,6 @@ def _write_intervals(run: ExportedRun, words: Mapping[str, str], stream: int, pa
 
 
 def _write_phases(run: ExportedRun, stream: int, path: Path) -> str:
-    import numpy as np  # noqa: PLC0415
-
     numbers = {name: at for at, name in enumerate(dict.fromkeys(one.name for one in run.slices))}
     bounds = np.array([run.bounds(one) for one in run.slices], np.int64)
     held = {"duration_ns": bounds[:, 1] - bounds[:, 0], "phase": np.array([numbers[one.name] for one in run.slices])}
@@ -107,8 +97,6 @@ def _write_phases(run: ExportedRun, stream: int, path: Path) -> str:
 
 def _write_stream(path: Path, stream: int, begin_ns: NDArray[np.int64], fields: Mapping[str, NDArray[Any]]) -> None:
     """Write one packet: its header, its context, and an event a row."""
-    import numpy as np  # noqa: PLC0415
-
     event = np.dtype(
         [("id", "<u4"), ("timestamp", "<u8"), *((name, f"<{column.dtype.kind}8") for name, column in fields.items())]
     )
@@ -140,4 +128,4 @@ def _quoted(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
 
 
-FORMAT = Format("ctf", (".ctf",), {"trace": _write_trace, "campaign": _write_runs}, timeline=True)
+FORMAT = Format("ctf", (".ctf",), run_writers(_write_runs), timeline=True)

@@ -12,21 +12,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unperturbed.harness.exports import Format
+from unperturbed.harness.exports import Format, run_writers
 
 if TYPE_CHECKING:
-    from unperturbed.collectors.data import Metric, Trace
+    from unperturbed.collectors.data import Metric
     from unperturbed.harness.exports.content.runs import ExportedRun, ExportedRuns
 
 _WALL = "unperturbed_wall_seconds"
 _SUFFIXES = ("", "_total", "_created", "_info", "_bucket", "_count", "_sum", "_gcount", "_gsum")
 """Ends of names that types of metrics add: names must differ with these too."""
-
-
-def _write_trace(trace: Trace, path: Path) -> None:
-    from unperturbed.harness.exports.content.runs import single_run  # noqa: PLC0415
-
-    _write_runs(single_run(trace, path.stem), path)
 
 
 def _write_runs(runs: ExportedRuns, path: Path) -> None:
@@ -96,4 +90,4 @@ def _escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
-FORMAT = Format("openmetrics", (".om", ".openmetrics"), {"trace": _write_trace, "campaign": _write_runs})
+FORMAT = Format("openmetrics", (".om", ".openmetrics"), run_writers(_write_runs))

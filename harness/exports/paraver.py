@@ -15,12 +15,12 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unperturbed.harness.exports import Format
+from unperturbed.harness.exports import Format, run_writers, title_of
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from unperturbed.collectors.data import Metric, Trace
+    from unperturbed.collectors.data import Metric
     from unperturbed.harness.exports.content.runs import ExportedRun, ExportedRuns
 
 _PRESETS = 42_000_000
@@ -59,12 +59,6 @@ STATES
 """
 
 
-def _write_trace(trace: Trace, path: Path) -> None:
-    from unperturbed.harness.exports.content.runs import single_run  # noqa: PLC0415
-
-    _write_runs(single_run(trace, path.stem), path)
-
-
 def _write_runs(runs: ExportedRuns, path: Path) -> None:
     types = _event_types(runs)
     words = {name: at for at, name in enumerate(dict.fromkeys(one.name for run in runs for one in run.slices), 1)}
@@ -89,8 +83,6 @@ class _EventType:
 
 def _event_types(runs: ExportedRuns) -> dict[str, _EventType]:
     """Return the event type of each metric, by its title: a simulated metric is not the counted one."""
-    from unperturbed.harness.exports.content.runs import title_of  # noqa: PLC0415
-
     titles: dict[str, Metric] = {}
     fractions: set[str] = set()
     for run in runs:
@@ -133,8 +125,6 @@ def _records_of(
 ) -> Iterator[pl.DataFrame]:
     import polars as pl  # noqa: PLC0415
 
-    from unperturbed.harness.exports.content.runs import title_of  # noqa: PLC0415
-
     where = f"{task}:1:{task}:1"
     frame = run.trace.to_polars()
     state = pl.format(f"1:{where}:{{}}:{{}}:{_RUNNING}", "begin_ns", "end_ns")
@@ -166,4 +156,4 @@ def _names(types: Mapping[str, _EventType], words: Mapping[str, int]) -> str:
     return "\n".join(sections)
 
 
-FORMAT = Format("paraver", (".prv",), {"trace": _write_trace, "campaign": _write_runs}, timeline=True)
+FORMAT = Format("paraver", (".prv",), run_writers(_write_runs), timeline=True)

@@ -13,24 +13,18 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unperturbed.harness.exports import Format
+from unperturbed.harness.exports import Format, run_writers
 
 if TYPE_CHECKING:
     import pyperf
 
-    from unperturbed.collectors.data import Metric, Trace
+    from unperturbed.collectors.data import Metric
     from unperturbed.harness.exports.content.runs import ExportedRun, ExportedRuns
 
 WALL_TIME = "wall time"
 
 _SECONDS = {"ns": 1e9, "us": 1e6, "µs": 1e6, "ms": 1e3, "s": 1}
 """Units of time, and how many of them a second has: pyperf knows seconds."""
-
-
-def _write_trace(trace: Trace, path: Path) -> None:
-    from unperturbed.harness.exports.content.runs import single_run  # noqa: PLC0415
-
-    _write_runs(single_run(trace, path.stem), path)
 
 
 def _write_runs(runs: ExportedRuns, path: Path) -> None:
@@ -107,4 +101,4 @@ def _metric_facts(metric: Metric) -> dict[str, str]:
     }
 
 
-FORMAT = Format("pyperf", (".json",), {"trace": _write_trace, "campaign": _write_runs})
+FORMAT = Format("pyperf", (".json",), run_writers(_write_runs))

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from unperturbed.common.faces import lazy_names
 
 if TYPE_CHECKING:
-    from unperturbed.harness.host.doctor import Finding, HostCheck, check
-    from unperturbed.harness.host.kernel_files import Host
+    from unperturbed.harness.host.doctor import Finding, Host, HostCheck, check
 
 __all__ = ["Finding", "Host", "HostCheck", "check"]
 

@@ -1,18 +1,173 @@
-"""The doctor: the checks of a host, which are found in `checks`, and their findings.
+"""The doctor: a host by its files of /proc and /sys, its checks, which are found in `checks`, and their findings.
 
 A check is a function in a module of `checks`, made a record by `check`. Another distribution adds one by an entry point
-of the group `unperturbed.host_checks`, which names such a record.
+of the group `unperturbed.host_checks`, which names such a record. The host's root folder may be a recorded tree of
+another host.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from unperturbed.common import supervision
 from unperturbed.common.extensions import records_in
-from unperturbed.harness.host.kernel_files import REAL, Host, detect_host
+
+REAL = Path("/")
+"""This host itself; any other root is a recorded tree."""
+
+# Numbers of include/uapi/linux/capability.h.
+_CAP_SYS_ADMIN = 21
+_CAP_SYS_NICE = 23
+_CAP_PERFMON = 38
+
+_ALL_USERS = 4294967295
+"""Length of the only range in the user map of a host's own namespace."""
+
+_MANAGERS = (
+    ("kubepods", "kubernetes"),
+    ("docker", "docker"),
+    ("libpod", "podman"),
+    ("containerd", "containerd"),
+    ("lxc", "lxc"),
+)
+
+
+def text(file: Path) -> str | None:
+    """Return a file's content without white space at its ends; None when it cannot be read."""
+    try:
+        return file.read_text(errors="replace").strip()
+    except OSError:  # some files of sysfs exist and cannot be read: the same as none for who asks
+        return None
+
+
+def number(file: Path) -> int | None:
+    """Return the whole number in a file; None when there is none."""
+    content = text(file)
+    return int(content) if content is not None and re.fullmatch(r"-?\d+", content) else None
+
+
+def cpu_list(listed: str) -> tuple[int, ...]:
+    """Return the processors of a kernel's list such as `0-3,8`, in ascending order."""
+    found: set[int] = set()
+    for part in filter(None, listed.replace("\n", "").split(",")):
+        first, _, last = part.partition("-")
+        found |= set(range(int(first), int(last or first) + 1))
+    return tuple(sorted(found))
+
+
+def ranges(cpus: Iterable[int]) -> str:
+    """Write processors as the kernel lists them: the inverse of `cpu_list`."""
+    runs: list[list[int]] = []
+    for cpu in sorted(cpus):
+        if runs and cpu == runs[-1][-1] + 1:
+            runs[-1].append(cpu)
+        else:
+            runs.append([cpu])
+    return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+
+
+def status_field(root: Path, name: str) -> str | None:
+    """Return a field of this process's own status."""
+    for line in (text(root / "proc/self/status") or "").splitlines():
+        key, _, value = line.partition(":")
+        if key == name:
+            return value.strip()
+    return None
+
+
+def own_cpus(root: Path) -> tuple[int, ...]:
+    """Return the processors that this process, and so the measured program, may run on."""
+    allowed = status_field(root, "Cpus_allowed_list")
+    return cpu_list(allowed if allowed is not None else text(root / "sys/devices/system/cpu/online") or "0")
+
+
+def find_tool(root: Path, name: str) -> Path | None:
+    """Return where a program is on the PATH below a root; None when it is not installed."""
+    for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
+        file = root / folder.lstrip("/") / name
+        # Not Path.is_file, which raises where a folder on the way may not be entered.
+        if os.path.isfile(file) and os.access(file, os.X_OK):  # noqa: PTH113
+            return file
+    return None
+
+
+@dataclass(frozen=True)
+class Host:
+    """A host, and what is between this process and its processor.
+
+    Attributes
+    ----------
+    root : Path
+        Folder below which its /proc, /sys and programs lie: `REAL`, or a recorded tree.
+    virtual_machine : bool
+        Whether a hypervisor runs below this kernel.
+    container : str or None
+        What manages the container that this process is in (`docker`, `podman`, `kubernetes`, …); None outside of one.
+    user_namespace : bool
+        Whether rights are those of a user namespace, which the kernel's counters do not honour.
+    filtered : bool
+        Whether a seccomp filter inspects every system call.
+    may_count : bool
+        Whether the process has CAP_PERFMON or CAP_SYS_ADMIN of the host itself.
+    may_hurry : bool
+        Whether it has CAP_SYS_NICE, and so may have real-time priority.
+    """
+
+    root: Path
+    virtual_machine: bool
+    container: str | None
+    user_namespace: bool
+    filtered: bool
+    may_count: bool
+    may_hurry: bool
+
+
+def detect_host(root: Path) -> Host:
+    """Detect virtual machine, container and rights of the process whose /proc and /sys are below a root."""
+    capabilities = int(status_field(root, "CapEff") or "0", 16)
+    user_map = (text(root / "proc/self/uid_map") or "").split()
+    nested = bool(user_map) and user_map[-1] != str(_ALL_USERS)
+
+    def has(*wanted: int) -> bool:
+        return not nested and any(capabilities >> capability & 1 for capability in wanted)
+
+    return Host(
+        root=root,
+        virtual_machine=_virtual_machine(root),
+        container=_container(root),
+        user_namespace=nested,
+        filtered=status_field(root, "Seccomp") == "2",
+        may_count=has(_CAP_PERFMON, _CAP_SYS_ADMIN),
+        may_hurry=has(_CAP_SYS_NICE),
+    )
+
+
+def _virtual_machine(root: Path) -> bool:
+    flags = re.search(r"^flags\s*:(.*)$", text(root / "proc/cpuinfo") or "", re.MULTILINE)
+    if flags is not None:
+        return "hypervisor" in flags[1].split()
+    # Other architectures have no such flag: firmware says it, or nobody does.
+    vendor = text(root / "sys/class/dmi/id/sys_vendor") or ""
+    hypervisor = (root / "sys/hypervisor/type").exists() or (root / "proc/device-tree/hypervisor").exists()
+    return hypervisor or bool(re.match(r"QEMU|VMware|Xen|Amazon EC2|Microsoft|innotek|Parallels|Google", vendor))
+
+
+def _container(root: Path) -> str | None:
+    if (root / "run/.containerenv").exists():
+        return "podman"
+    groups = " ".join(text(root / "proc" / process / "cgroup") or "" for process in ("1", "self"))
+    for trace, manager in _MANAGERS:
+        if trace in groups:
+            return manager
+    return "docker" if (root / ".dockerenv").exists() else None
+
 
 Status = Literal["good", "note", "bad"]
 """`note`: it costs something, or is worth knowing. `bad`: it prevents counting, or spoils measurements."""
@@ -94,8 +249,6 @@ def examine(root: Path = REAL) -> Examination:
     -----
     Takes about 1.5 s on a living host: half a second of it watches what else is running.
     """
-    from unperturbed.harness.host.pyperf import ask_pyperf, pyperf_findings  # noqa: PLC0415  it uses `Finding`
-
     host = detect_host(root)
     found = records_in("unperturbed.harness.host.checks", HostCheck, group="unperturbed.host_checks")
     checks = sorted(found.values(), key=lambda one: one.rank)
@@ -107,3 +260,81 @@ def examine(root: Path = REAL) -> Examination:
     noise = findings("noise")  # first, as the programs that other checks start are work too
     counting = findings("counting")
     return Examination(counting, (*noise, *pyperf_findings(ask_pyperf(), noise)) if root == REAL else noise)
+
+
+_ANSWER_TIME_S = 20
+_PYPERF_EXIT_CODES = (0, 1, 2)
+"""Ready; checks that failed; advice."""
+
+_SAME_AS_PYPERF: Mapping[str, str] = {
+    "CPU scaling governor": "governor",
+    "Turbo Boost": "turbo",
+    "Linux scheduler": "isolation",
+    "ASLR": "layout",
+    "Power supply": "power",
+}
+"""Checks of pyperf's, each with the subject here that says the same."""
+
+_PYPERF_TUNE = "python -m pyperf system tune"
+
+
+@dataclass(frozen=True)
+class PyperfAnswer:
+    """What pyperf reports about a host."""
+
+    # advice, errors: Its advice, and the checks that failed, in its own words.
+    advice: tuple[str, ...] = ()
+    errors: tuple[str, ...] = ()
+    problem: str = ""  # Why it gave no answer; empty when it did
+
+
+def ask_pyperf() -> PyperfAnswer:
+    """Have pyperf look at this host; it changes nothing."""
+    command = [sys.executable, "-m", "pyperf", "system", "show"]
+    try:
+        shown = supervision.run(command, capture_output=True, text=True, timeout=_ANSWER_TIME_S)
+    except subprocess.TimeoutExpired:
+        return PyperfAnswer(problem=f"no answer within {_ANSWER_TIME_S} s")
+    if shown.returncode not in _PYPERF_EXIT_CODES or "System state" not in shown.stdout:
+        return PyperfAnswer(problem=(shown.stderr or shown.stdout).strip()[-200:] or f"exit code {shown.returncode}")
+    return read_pyperf_answer(shown.stdout)
+
+
+def read_pyperf_answer(output: str) -> PyperfAnswer:
+    """Parse what `pyperf system show` prints: titles underlined by `=`, below them one line an item."""
+    sections: dict[str, list[str]] = {}
+    lines = output.splitlines()
+    section: list[str] = []
+    for line, following in zip(lines, [*lines[1:], ""], strict=True):
+        if following and set(following) == {"="}:
+            section = sections.setdefault(line, [])
+        elif not line:
+            section = section if not section else []
+        elif set(line) != {"="}:
+            section.append(line)
+    return PyperfAnswer(tuple(sections.get("Advices", ())), tuple(sections.get("Errors", ())))
+
+
+def pyperf_findings(answer: PyperfAnswer, others: Sequence[Finding]) -> tuple[Finding, ...]:
+    """Turn pyperf's words into findings; faults among `others` are not repeated."""
+    if answer.problem:
+        return (Finding("pyperf", "note", f"pyperf's checks could not be made: {answer.problem}"),)
+    reported = {finding.subject for finding in others if finding.status != "good"}
+    new = [
+        line
+        for line in answer.advice
+        if not any(line.startswith(check) and reported & {same} for check, same in _SAME_AS_PYPERF.items())
+    ]
+    if not new and not answer.errors:
+        return (Finding("pyperf", "good", "pyperf's own checks have nothing to add"),)
+    return tuple(
+        [Finding("pyperf", "note", line, "Advice of pyperf's checks.", _mend_by_pyperf(line)) for line in new]
+        + [Finding("pyperf", "note", line, "A check of pyperf's that failed.") for line in answer.errors]
+    )
+
+
+def _mend_by_pyperf(advice: str) -> str | None:
+    if advice.startswith("Perf event: Set max sample rate"):
+        return "sysctl kernel.perf_event_max_sample_rate=1"
+    # What pyperf wants on the kernel's command line, no command of its own changes.
+    return None if advice.startswith(("Linux scheduler", "Check nohz_full")) else _PYPERF_TUNE

@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 
 from unperturbed.common import supervision
-from unperturbed.harness.host.pyperf import PyperfAnswer, ask_pyperf
+from unperturbed.harness.host.doctor import PyperfAnswer, ask_pyperf
 
 _PACKAGES = ("unperturbed", "libclang", "numba", "numpy", "polars", "psutil", "pydantic", "pyperf", "scipy")
 _FIXED = ("perf_version", "platform", "hostname", "boot_time", "cpu_model_name", "cpu_machine", "cpu_count")
@@ -50,10 +50,7 @@ def state() -> dict[str, float | int | str | None]:
 
 
 def describe(compilers: tuple[str, ...]) -> dict[str, dict[str, str]]:
-    """Return the provenance of a campaign: host, processor, tools, packages, and pyperf's view of the host.
-
-    Takes about a second: the tools are asked for their versions, and pyperf checks the system, which changes nothing.
-    """
+    """Return a campaign's provenance: host, processor, tools, packages, pyperf's view; takes about a second."""
     from pyperf import format_metadata  # noqa: PLC0415
     from pyperf._collect_metadata import collect_metadata  # noqa: PLC0415
 

@@ -18,7 +18,7 @@ from unperturbed.common.wording import counted, did_you_mean, listing, number
 from unperturbed.errors import DataError
 from unperturbed.harness.campaign.manifest import Manifest
 from unperturbed.harness.campaign.plan import configurations
-from unperturbed.harness.library.intervals import scan_intervals, tidy_traces
+from unperturbed.harness.campaign.traces import scan_intervals, tidy_traces
 from unperturbed.harness.results.check import CheckOptions, check
 from unperturbed.harness.results.recorded import Traces, disturbed_runs, read_traces, recorded_campaign
 from unperturbed.harness.results.reporting import content_of
@@ -175,11 +175,7 @@ class Campaign(Result):
         self, configuration: str, *, method: Literal["runs", "paper"] = "runs", across: bool = False
     ) -> Verdict: ...
     def check(
-        self,
-        configuration: str | None = None,
-        *,
-        method: Literal["runs", "paper"] = "runs",
-        across: bool = False,
+        self, configuration: str | None = None, *, method: Literal["runs", "paper"] = "runs", across: bool = False
     ) -> CampaignVerdicts | Verdict:
         """Compare the configurations with the baseline, as `unperturbed check` does.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from unperturbed.collectors import Trace
 from unperturbed.errors import DataError
-from unperturbed.harness.imports.foreign import what_to_type
+from unperturbed.harness.campaign.importing import what_to_type
 from unperturbed.harness.library.campaign import Campaign
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from unperturbed.errors import SpecError
-from unperturbed.harness.host.kernel_files import REAL, text
+from unperturbed.harness.host.doctor import REAL, text
 from unperturbed.harness.program.process import program_command
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.instrument.binaries.libraries import needed_libraries

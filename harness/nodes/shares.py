@@ -20,7 +20,7 @@ from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.load import parse_spec
 from unperturbed.harness.spec.sections.campaign import BASELINE
 from unperturbed.harness.spec.sections.nodes import LEAST_BASELINE_RUNS, LEAST_RUNS
-from unperturbed.harness.spec.sweep_points import at_a_point, count_points
+from unperturbed.harness.spec.sections.parameters import at_a_point, count_points
 
 NODES = "a campaign on nodes"
 """The purpose of a folder whose parts make the runs."""

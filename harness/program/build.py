@@ -23,7 +23,7 @@ from unperturbed.common.user_cache import user_cache
 from unperturbed.errors import HostError, RunError, SpecError
 from unperturbed.harness.program.sources import copy_source, debian_source, require_copyable, source_files
 from unperturbed.harness.spec.sections.program import Program
-from unperturbed.harness.spec.values.placeholders import substitute
+from unperturbed.harness.spec.text import substitute
 from unperturbed.instrument.compiler.toolchain import write_toolchain
 from unperturbed.instrument.events import Event
 from unperturbed.instrument.finding.site_log import read_sites

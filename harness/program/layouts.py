@@ -60,10 +60,7 @@ class _Recipe:
 
 
 def make_layout(program: Program, source: Path, tree: Path, number: int, layout: str, *, spec_folder: Path) -> None:
-    """Make one layout of a build; an existing one is kept. Afterwards any layout may be in the build's place.
-
-    `number`: Number of the layout, from 1.
-    """
+    """Make a layout of a build (from 1), or keep it. Afterwards any layout may be in the build's place."""
     recipe = _recipe(tree)
     if _kept(tree, recipe, number).is_dir():
         return

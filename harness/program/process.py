@@ -21,7 +21,7 @@ from unperturbed.common import supervision
 from unperturbed.errors import HostError, RunError
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.sections.program import PROGRAM_PATH
-from unperturbed.harness.spec.values.placeholders import substitute
+from unperturbed.harness.spec.text import substitute
 
 _GRACE_S = 2.0
 """Time that a command which is stopped gets to end by itself."""
@@ -65,8 +65,7 @@ def launch(command: Command, *, started_as: Callable[[int], None] | None = None)
     setpriv = shutil.which("setpriv")
     if setpriv is None:
         raise HostError(
-            "setpriv is missing: it ties the measured program's life to the harness (on Debian: apt-get install "
-            "util-linux)"
+            "setpriv is missing, which ends the program with the harness (on Debian: apt-get install util-linux)"
         )
     program = shutil.which(command.argv[0], path=command.environment.get("PATH", os.defpath))
     if program is None:
@@ -153,10 +152,7 @@ class ProgramCommand:
 
 
 def program_command(spec: CampaignSpec, *, scratch: Path, build: Path | None, inputs: Path) -> ProgramCommand:
-    """Return the command that runs the program; in a sweep, at the campaign's point (`CampaignSpec.at_point`).
-
-    `build`: Folder of the configuration's build, None when nothing is built.
-    """
+    """Return the command that runs the program, in a sweep at `spec.point`; `build` is None if nothing is built."""
     program = spec.program
     known = {"scratch": str(scratch), "inputs": str(inputs), "spec": str(spec.folder), **spec.point}
     if build is not None:

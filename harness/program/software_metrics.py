@@ -1,11 +1,12 @@
-"""What a configuration's software metrics need of its runs: kernel probes, preloaded libraries, environment variables.
+"""What a configuration's software metrics need of its runs, where they count, and what that costs.
 
 Found once, before any run, so that a misspelt function is met at once and at its line of the spec.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import platform
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,14 +18,18 @@ from unperturbed.collectors.kernel_probes.registration import register_probes
 from unperturbed.collectors.records.assemble import milestone
 from unperturbed.collectors.records.file import Probe
 from unperturbed.collectors.runtime.build import build_interposer, build_python_counter
+from unperturbed.common.scratch import scratch_folder
 from unperturbed.common.user_cache import user_cache
 from unperturbed.errors import SpecError
-from unperturbed.harness.program.process import ProgramCommand
+from unperturbed.harness.program.build import build_configuration, check_compilers, find_source
+from unperturbed.harness.program.process import ProgramCommand, program_command
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.load import metric_position
 from unperturbed.instrument.binaries.interposition import Interposed, find_function, interposer_source
-from unperturbed.instrument.binaries.probes import ProbeSite, find_probes
+from unperturbed.instrument.binaries.probes import HIT_COSTS, HIT_NS, ProbeSite, find_probes
 from unperturbed.instrument.events import DEFAULT_MAX_RATE, Event, Means
+from unperturbed.instrument.finding.site_log import SiteReport, read_sites
+from unperturbed.instrument.missing.without_site import missing_metrics
 from unperturbed.instrument.python.metrics import (
     PythonSites,
     find_python_sites,
@@ -58,10 +63,7 @@ class SoftwareMetrics:
 def find_software_metrics(
     spec: CampaignSpec, software: Mapping[str, Event], command: ProgramCommand
 ) -> SoftwareMetrics:
-    """Find and set up what counts the software metrics of a configuration.
-
-    `software`: Name → event, in the order of their numbers.
-    """
+    """Find and set up what counts a configuration's software metrics, name → event in the order of numbers."""
     metrics = tuple(milestone(name, event.means, semantics=event.semantics) for name, event in software.items())
     found: dict[int, Any] = {}
     faults = []
@@ -77,19 +79,17 @@ def find_software_metrics(
     compiler = spec.program.compilers["cc"]
     functions = {number: found[number] for number in _of(software, "preload")}
     preload = [build_interposer(compiler, interposer_source(functions))] if functions else []
-    hook = _python_hook(compiler, software, command) if _of(software, "python") else None
+    hook = None
+    if _of(software, "python"):
+        hook = prepare_python_hook(
+            command.words,
+            software,
+            environment=command.environment,
+            folder=command.folder,
+            library=build_python_counter(compiler),
+            cache=user_cache() / "python",
+        )
     return SoftwareMetrics(metrics, register_probes(sites, compiler=compiler), sites, tuple(preload), hook)
-
-
-def _python_hook(compiler: str, software: Mapping[str, Event], command: ProgramCommand) -> Path:
-    return prepare_python_hook(
-        command.words,
-        software,
-        environment=command.environment,
-        folder=command.folder,
-        library=build_python_counter(compiler),
-        cache=user_cache() / "python",
-    )
 
 
 def _of(software: Mapping[str, Event], means: Means) -> list[int]:
@@ -101,10 +101,7 @@ def probe_sites(spec: CampaignSpec, name: str, event: Event, command: ProgramCom
     """Return the places of one metric that the kernel counts."""
     with with_metric_position(spec, name):
         return find_probes(
-            {name: event},
-            program=_binary(command),
-            search_path=command.search_path,
-            library_path=command.library_path,
+            {name: event}, program=_binary(command), search_path=command.search_path, library_path=command.library_path
         )
 
 
@@ -140,12 +137,8 @@ def with_metric_position(spec: CampaignSpec, name: str) -> Iterator[None]:
 
 
 def hit_rates(spec: CampaignSpec, software_metrics: SoftwareMetrics, trace: Trace) -> dict[str, dict[str, float]]:
-    """Return how often the probes of a configuration were hit in a run, and what a hit costs on this host.
-
-    Result: By metric `rate`, hits a second of the program's time without them, and `ns`, a hit's cost.
-    """
+    """Return by metric how often probes were hit, `rate` [1/s] without their time, and a hit's cost here, `ns`."""
     cost = measure_hit_cost(spec.program.compilers["cc"])
-    found = {}
     counted = {
         site.metric: max(cost.ns(other.hit) for other in software_metrics.sites if other.metric == site.metric)
         for site in software_metrics.sites
@@ -154,9 +147,7 @@ def hit_rates(spec: CampaignSpec, software_metrics: SoftwareMetrics, trace: Trac
     spent = sum(hits[name] * ns for name, ns in counted.items()) / 1e9
     # The hits themselves made the run longer; what the program would take without them is at least a tenth of it.
     seconds = max(trace.attributes["wall_seconds"] - spent, trace.attributes["wall_seconds"] / 10)
-    for name, ns in counted.items():
-        found[name] = {"rate": hits[name] / seconds, "ns": ns}
-    return found
+    return {name: {"rate": hits[name] / seconds, "ns": ns} for name, ns in counted.items()}
 
 
 def check_hit_rates(spec: CampaignSpec, rates: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
@@ -178,14 +169,155 @@ def check_hit_rates(spec: CampaignSpec, rates: Mapping[str, Mapping[str, Any]]) 
 
 def _allowed(event: Event, ns: float) -> int:
     """Return the hits a second that are allowed: as requested, else as many as take one hundredth of the time."""
-    return (
-        event.max_rate
-        if event.max_rate != DEFAULT_MAX_RATE
-        else min(DEFAULT_MAX_RATE, int(DEFAULT_MAX_RATE * _MICROSECOND_NS / ns))
-    )
+    if event.max_rate != DEFAULT_MAX_RATE:
+        return event.max_rate
+    return min(DEFAULT_MAX_RATE, int(DEFAULT_MAX_RATE * _MICROSECOND_NS / ns))
 
 
 def _rounded_up(rate: float) -> int:
     """Return a round number above a rate, with room for a run that goes faster."""
     step = int("1" + "0" * (len(str(int(rate))) - 1))
     return (int(1.2 * rate) // step + 1) * step
+
+
+@dataclass(frozen=True)
+class Place:
+    """A place in a file."""
+
+    file: str  # The file
+    line: int  # 0 where there is none, as in a binary
+    text: str  # What is written there, or what is to be known of it
+
+
+@dataclass(frozen=True)
+class MetricSites:
+    """One software metric."""
+
+    name: str
+    event: Event
+    sites: tuple[Place, ...]  # Where it counts
+    # Where its event may happen uncounted, and why; a place without a file holds for all of the program.
+    uncounted: tuple[Place, ...]
+    # Predicted instructions that one event adds to the program; None where instructions do not tell the cost.
+    instructions: float | None
+    cost: str  # The prediction in words
+    # What is wrong, with the place in the spec and the nearest names; empty when the metric counts somewhere.
+    fault: str = ""
+
+
+@dataclass(frozen=True)
+class SpecSites:
+    """All software metrics of a spec; `skipped` maps sources that are compiled without counters to the reason."""
+
+    metrics: tuple[MetricSites, ...]
+    skipped: Mapping[str, str]
+
+
+def find_all_sites(spec: CampaignSpec, step: Callable[[str], None], *, at_point: CampaignSpec) -> SpecSites:
+    """Build a program with all its software metrics at once, and find where each counts; nothing else is run."""
+    software = spec.measure.software
+    if not software:
+        raise SpecError(
+            f"{spec.path}: the spec has no software metrics (measure: software:), so there is nothing to look for"
+        )
+    check_compilers(spec.program)
+    source = find_source(spec.program, spec.folder)
+    # In the cache, not in /tmp: that is often too small for a source tree, and may forbid running what lies in it.
+    with scratch_folder("sites", user_cache()) as folder:
+        tree = None
+        report = SiteReport([])
+        if source is not None and spec.program.build is not None:
+            step("building with every software metric")
+            tree = build_configuration(spec.program, source, folder / "00", software, spec_folder=spec.folder).folder
+            report = read_sites(folder / "00" / "toolchain")
+        command = program_command(at_point, scratch=folder, build=tree, inputs=folder)
+        faults = missing_metrics(report, software)
+        found = []
+        for name, event in software.items():
+            if event.means == "compiled":
+                found.append(_compiled(spec, name, event, report, tree, faults))
+            else:
+                found.append(_sourceless(spec, name, event, command, tree))
+        skipped = {_shown_in(file, tree): reason.replace(f"{tree}/", "") for file, reason in report.skipped.items()}
+        return SpecSites(tuple(found), skipped)
+
+
+def _compiled(
+    spec: CampaignSpec, name: str, event: Event, report: SiteReport, tree: Path | None, faults: Mapping[str, str]
+) -> MetricSites:
+    sites, uncounted = (
+        tuple(Place(_shown_in(site.file, tree), site.line, site.text) for site in found.get(name, ()))
+        for found in (report.sites, report.uncounted)
+    )
+    instructions, cost = _predicted(event)
+    fault = f"{metric_position(spec, name)}: {faults[name]}" if name in faults else ""
+    return MetricSites(name, event, sites, uncounted, instructions, cost, fault)
+
+
+def _sourceless(spec: CampaignSpec, name: str, event: Event, command: ProgramCommand, tree: Path | None) -> MetricSites:
+    """Find where a metric counts that is not compiled in."""
+    try:
+        if event.means == "kernel":
+            probes = probe_sites(spec, name, event, command)
+            mixed = len({site.hit for site in probes}) > 1
+            places = tuple(
+                Place(_shown_in(str(site.path), tree), 0, site.text + (f": {HIT_COSTS[site.hit]}" if mixed else ""))
+                for site in probes
+            )
+            dearest = max(probes, key=lambda site: HIT_NS[site.hit])
+            return MetricSites(name, event, places, (), None, HIT_COSTS[dearest.hit])
+        if event.means == "python":
+            return _python(spec, name, event, command)
+        function = interposed(spec, name, event, command)
+    except SpecError as error:
+        return MetricSites(name, event, (), (), None, "", str(error))
+    text = "; ".join([f"calls of {function.function}", *function.notes])
+    uncounted = tuple(Place("", 0, why) for why in function.uncounted)
+    places = (Place(_shown_in(str(function.library), tree), 0, text),)
+    return MetricSites(name, event, places, uncounted, *_COST_OF_CALLS[platform.machine() == "aarch64", event.threads])
+
+
+def _python(spec: CampaignSpec, name: str, event: Event, command: ProgramCommand) -> MetricSites:
+    found = python_sites(spec, name, event, command)
+    places = tuple(Place(site.file, site.line, site.text) for site in found.sites[name])
+    uncounted = tuple(Place("", 0, why) for why in found.uncounted[name])
+    return MetricSites(name, event, places, uncounted, None, f"about 5 ns per entry, in Python {found.version}")
+
+
+def _shown_in(file: str, tree: Path | None) -> str:
+    """Return a file as seen from the program's source folder."""
+    path = Path(file)
+    return str(path.relative_to(tree)) if tree is not None and path.is_relative_to(tree) else file
+
+
+def _predicted(event: Event) -> tuple[float | None, str]:
+    """Return the instructions that one event adds, and the same in words."""
+    if event.kind == "gauge":
+        return 0.0, "no instruction: the variable is read at each sample"
+    machine = platform.machine()
+    number, exact = _INSTRUCTIONS_AN_EVENT.get(machine, (None, None))
+    count = exact if event.threads == "exact" else number
+    words = _COST_IN_WORDS.get((machine, event.threads), "a volatile addition (some 3 to 5 instructions)")
+    if event.add is not None:
+        return None, f"{words}, and what it takes to compute `{event.add}`"
+    return count, words
+
+
+_COST_OF_CALLS = {
+    (False, "plain"): (2.0, "2 instructions per call"),
+    (False, "exact"): (2.0, "2 instructions per call (one of them locked)"),
+    (True, "plain"): (10.0, "10 instructions per call"),
+    (True, "exact"): (11.0, "11 instructions per call (a pair of them exclusive; 9 with atomic additions)"),
+}
+"""What counting adds to a call of a library's function, elsewhere and on AArch64 (docs/evidence/machines.md)."""
+
+_INSTRUCTIONS_AN_EVENT: Mapping[str, tuple[float, float]] = {"x86_64": (1.0, 1.0)}
+_COST_IN_WORDS = {
+    ("x86_64", "plain"): "1 instruction per event",
+    ("x86_64", "exact"): "1 locked instruction per event (some 5 to 10 ns, and more where threads collide)",
+}
+
+
+def unplaced(metrics: Sequence[MetricSites]) -> str:
+    """Return the faults of all metrics, a line each; empty when every metric counts somewhere."""
+    return "\n".join(metric.fault for metric in metrics if metric.fault)

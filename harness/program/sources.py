@@ -6,6 +6,7 @@ import fcntl
 import hashlib
 import json
 import os
+import platform
 import re
 import shlex
 import shutil
@@ -19,7 +20,7 @@ from unperturbed.common import supervision
 from unperturbed.errors import HostError, SpecError
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.sections.program import PROGRAM_PATH
-from unperturbed.harness.spec.values.placeholders import PARAMETER, PLACEHOLDERS, substitute
+from unperturbed.harness.spec.text import PARAMETER, PLACEHOLDERS, substitute
 from unperturbed.instrument.layout.link_log import file_digest
 
 _NEEDED = {"apt-get": "apt", "dpkg-source": "dpkg-dev"}
@@ -207,12 +208,10 @@ def _apt_options(cache: Path) -> list[str]:
 
 
 def _codename() -> str:
-    for line in Path("/etc/os-release").read_text().splitlines():
-        if line.startswith("VERSION_CODENAME="):
-            return line.partition("=")[2].strip('"')
+    if codename := platform.freedesktop_os_release().get("VERSION_CODENAME"):
+        return codename
     raise HostError(
-        "this is not a Debian-like system (no VERSION_CODENAME in /etc/os-release): use a folder, `source:`, instead "
-        "of `debian:`"
+        "no VERSION_CODENAME in /etc/os-release: this is not like Debian; use `source:` instead of `debian:`"
     )
 
 
@@ -291,10 +290,7 @@ def _word(spec: CampaignSpec, text: str) -> str:
 
 
 def _contents_beside(spec: CampaignSpec, command: str) -> list[str]:
-    """Return the content of the files beside the spec that a command of the shell, or a build's, reads.
-
-    What it redirects its output to is none: that changes with every run.
-    """
+    """Return the content of files beside the spec that a command reads; redirected output changes with each run."""
     words = _words_of_shell(command)
     read = (
         word for before, word in pairwise(["", *words]) if _BESIDE in word and not before.endswith((">", ">&", ">|"))

@@ -188,8 +188,7 @@ def _check_pass(pass_: _Pass, found: _Found) -> None:
         if item.name == ANCHOR and combine_checks(ANCHOR, inner, outer).verdict == "perturbed":
             found.note(
                 f"The anchor {anchor!r} alone perturbs the program: the outer checks of the subsets compare with its "
-                "perturbed runs. "
-                "Choose a rarer milestone."
+                "perturbed runs. Choose a rarer milestone."
             )
         sham = next((other.name for other in planned if other.sham_of == item.name), "")
         if len(pass_.traces.get(sham, ())) >= MINIMUM_RUNS and how.method == "runs":
@@ -222,10 +221,7 @@ def _check_by_few(pass_: _Pass, planned: Sequence[Configuration], found: _Found)
 
 
 def _software(pass_: _Pass, item: Configuration, checked: Sequence[Trace]) -> Iterator[Verdict]:
-    """Compare pairs that hold a software metric with a configuration of fewer metrics that counts it too.
-
-    003, section 4, open problem 2.
-    """
+    """Compare pairs with a software metric with a configuration of fewer metrics (003, section 4, problem 2)."""
     fewer = [
         other
         for other in configurations(pass_.spec)

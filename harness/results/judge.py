@@ -1,22 +1,40 @@
-"""Judge a campaign: compute its verdicts, what its software metrics counted, and everything that a report shows."""
+"""Judge a campaign, by each node and over nodes where it has some: verdicts, totals, and all that a report shows."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import Literal
 
+import numpy as np
+
+from unperturbed.analysis.nodes.apart import apart
+from unperturbed.analysis.nodes.combine import combine_nodes
+from unperturbed.analysis.nodes.verdicts import NodeVerdicts
 from unperturbed.analysis.report import ReportContent
+from unperturbed.common.wording import listing
 from unperturbed.errors import SpecError
 from unperturbed.harness.campaign.manifest import Manifest
+from unperturbed.harness.campaign.plan import configurations
 from unperturbed.harness.campaign.progress import Watch, unwatched
+from unperturbed.harness.nodes.shares import (
+    NodePart,
+    differing_facts,
+    done_runs,
+    lacks,
+    parts_of,
+    reading,
+    share_of,
+    write_json,
+)
 from unperturbed.harness.results.check import CheckOptions, check
 from unperturbed.harness.results.recorded import Traces, disturbed_runs, read_traces
 from unperturbed.harness.results.reporting import content_of, write_results
 from unperturbed.harness.results.verdicts import CampaignVerdicts
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
+from unperturbed.harness.spec.sections.campaign import BASELINE
 
 
 @dataclass(frozen=True)
@@ -46,10 +64,7 @@ def judge(
     write: bool = True,
     watch: Watch = unwatched,
 ) -> Judgement:
-    """Compute the verdicts of a campaign; write its report unless the paper's rule was chosen.
-
-    `method`: `paper` decides by the paper's own rule, and leaves the report on disk as it is.
-    """
+    """Compute the verdicts of a campaign; write its report, unless by the paper's rule, which leaves it as it is."""
     with Manifest(folder / "campaign.sqlite", read_only=True) as manifest:
         states = manifest.runs()
         if not states:
@@ -59,10 +74,7 @@ def judge(
         known = [state.run.id for state in manifest.runs("done")]
         for run in without:
             if run not in known:
-                raise SpecError(
-                    f"--without {run}: the campaign has no finished run of that name; they are {known[0]} to "
-                    f"{known[-1]}"
-                )
+                raise SpecError(f"--without {run}: no finished run has that name; they are {known[0]} to {known[-1]}")
         options = CheckOptions(method, across, disturbed_runs(manifest))
         verdicts = check(spec, read_traces(folder, manifest, without=without, watch=watch), options, watch)
         if without:
@@ -104,10 +116,7 @@ class Total:
 
 
 def software_totals(spec: CampaignSpec, traces: Traces, *, native_seconds: float) -> Sequence[Total]:
-    """Return what each software metric counted, in the order of the spec; metrics without a run are left out.
-
-    `native_seconds`: That the untouched program took. Runs themselves may be slowed down by a simulator.
-    """
+    """Return what each software metric counted, in the order of the spec; those without a run are left out."""
     every = [trace for by_configuration in traces.values() for found in by_configuration.values() for trace in found]
     totals = []
     for name, event in spec.measure.software.items():
@@ -122,3 +131,88 @@ def software_totals(spec: CampaignSpec, traces: Traces, *, native_seconds: float
             counted = median(counts)
             totals.append(Total(name, len(counts), counted, min(counts), max(counts), counted / native_seconds))
     return tuple(totals)
+
+
+VERDICTS = "nodes.json"
+"""The verdicts over nodes, as `check --json` prints them."""
+
+
+@dataclass(frozen=True)
+class NodesJudgement:
+    """The verdicts of a campaign on nodes."""
+
+    verdicts: NodeVerdicts  # Over nodes
+    by_node: Mapping[str, Judgement]  # Of each node that was judged
+    # failed, missing: Runs that failed for good, and runs that were not made, as `NN/RUN`.
+    failed: tuple[str, ...]
+    missing: tuple[str, ...]
+
+
+def judge_nodes(
+    folder: Path, spec: CampaignSpec, *, notes: Sequence[str] = (), write: bool = True, watch: Watch = unwatched
+) -> NodesJudgement:
+    """Compute the verdicts over nodes that have enough runs; write the reports of all nodes and of each."""
+    if spec.nodes is None:
+        raise SpecError(f"{folder}: its spec has no `nodes`")
+    judged: dict[str, Judgement] = {}
+    said, failed, missing = list(notes), list[str](), list[str]()
+    results: dict[str, str] = {}
+    for part in parts_of(folder, spec.nodes.count):
+        if not (part.folder / "campaign.sqlite").is_file():
+            said.append(f"Part {part.name} was never started.")
+            continue
+        share = share_of(spec, part.number)
+        with reading(part) as manifest:
+            failed += [f"{part.name}/{state.run.id}" for state in manifest.runs("failed")]
+            missing += [f"{part.name}/{state.run.id}" for state in manifest.runs("planned", "running")]
+            lacking = lacks(share, done_runs(manifest))
+            expected = manifest.fact("expected")
+        node = _label(part)
+        if lacking:
+            if not any(f"Part {part.name} " in note for note in said):
+                said.append(f"Part {part.name} ({node}) has too few finished runs to be judged: {', '.join(lacking)}.")
+            continue
+        results[node] = expected["digest"] if expected else ""
+        said += _differences(part, node)
+        judged[node] = judge(part.folder, share, write=write, watch=watch)
+    if not judged:
+        raise SpecError(f"{folder}: no node has enough finished runs to be judged. {' '.join(said)}".rstrip())
+    if len(set(results.values())) > 1 and spec.program.result == "same":
+        said.append("The program gave other results on some nodes than on others: the nodes ran different work.")
+    verdicts = NodeVerdicts(
+        tuple(
+            combine_nodes(found)
+            for item in configurations(spec)
+            if (found := {node: verdict for node, one in judged.items() if (verdict := one.verdicts.of(item.name))})
+        ),
+        apart(_baselines(judged)),
+        tuple(said),
+        tuple(item.name for item in configurations(spec) if item.sham_of is not None),
+    )
+    if write:
+        verdicts.write_html(folder / "report.html")
+        write_json(folder / VERDICTS, verdicts.to_dict())
+    return NodesJudgement(verdicts, judged, tuple(failed), tuple(missing))
+
+
+def _label(part: NodePart) -> str:
+    return part.owner or f"part {part.name}"
+
+
+def _differences(part: NodePart, node: str) -> list[str]:
+    """Return in what a node differs from the one that began, in a sentence."""
+    differs = differing_facts(part)
+    return [f"{node} differs from the node that began in {listing(differs)}."] if differs else []
+
+
+def _baselines(judged: Mapping[str, Judgement]) -> dict[str, dict[str, float]]:
+    """Return the mean logarithm of each hardware metric's total in the baseline, by node."""
+    found: dict[str, dict[str, float]] = {}
+    for node, one in judged.items():
+        for by_configuration in one.verdicts.traces.values():
+            runs = by_configuration.get(BASELINE, ())
+            for metric in runs[0].names("hardware", "simulated") if runs else ():
+                totals = [float(trace[metric].sum()) for trace in runs]
+                if min(totals) > 0:
+                    found.setdefault(f"total of {metric}", {}).setdefault(node, float(np.log(totals).mean()))
+    return {name: by_node for name, by_node in found.items() if len(by_node) == len(judged)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,8 +49,13 @@ def merge_campaign(
     unknown = [name for name in without if name not in names]
     if unknown:
         raise SpecError(f"--without {unknown[0]}: the campaign has no such configuration; it has {', '.join(names)}")
-    # Runs of another program have no place in the trace of this one.
-    changes = {name: found for name, found in _outer_changes(checked).items() if name not in campaign.programs}
+    # Changes of the outer checks. Runs of another program have no place in the trace of this one.
+    changes: defaultdict[str, list[Change]] = defaultdict(list)
+    within: defaultdict[str, list[str]] = defaultdict(list)
+    for verdict in checked.verdicts:
+        if verdict.configuration not in campaign.programs:
+            changes[verdict.configuration] += [one for one in verdict.changes if one.check == "outer"]
+        within[verdict.configuration] += [one.label for one in verdict.changes if one.verdict == "perturbed"]
     rejected = tuple(name for name, found in changes.items() if name not in without and any(map(_is_rejected, found)))
     if rejected and not force:
         leaving = " ".join(f"--without {name}" for name in rejected)
@@ -75,27 +81,13 @@ def merge_campaign(
             f"Not shown to do what the untouched program does: {_largest_changes(doubtful, changes, _is_open)}."
         )
     notes += [
-        f"{name} is perturbed within its runs: {_perturbed_within(checked, name)}. Leave it out by --without {name}, "
+        f"{name} is perturbed within its runs: {listing(within[name])}. Leave it out by --without {name}, "
         "or do not use those pairs."
         for name in perturbed
         if name in merged_ones and name not in rejected
     ]
     notes += [f"The verdict is open (shifted or undecided): {', '.join(open_ones)}."] if open_ones else []
     return MergedCampaign(merged, rejected, (*notes, *checked.notes))
-
-
-def _perturbed_within(checked: CampaignVerdicts, configuration: str) -> str:
-    """Return the pairs of metrics of a configuration that are perturbed."""
-    changes = [change for one in checked.verdicts if one.configuration == configuration for change in one.changes]
-    return listing(change.label for change in changes if change.verdict == "perturbed")
-
-
-def _outer_changes(checked: CampaignVerdicts) -> dict[str, list[Change]]:
-    """Return the changes of each configuration's outer check."""
-    found: dict[str, list[Change]] = {}
-    for verdict in checked.verdicts:
-        found.setdefault(verdict.configuration, []).extend(one for one in verdict.changes if one.check == "outer")
-    return found
 
 
 def _is_rejected(change: Change) -> bool:

@@ -16,8 +16,7 @@ from unperturbed.harness.campaign.progress import Watch, unwatched
 from unperturbed.harness.campaign.traces import DamagedRunsError, read_run
 from unperturbed.harness.nodes.kinds import SWEEPS
 from unperturbed.harness.nodes.shares import NODES, recorded_share
-from unperturbed.harness.spec.campaign_spec import CampaignSpec
-from unperturbed.harness.spec.imported import Imported, imported_spec
+from unperturbed.harness.spec.campaign_spec import CampaignSpec, Imported, imported_spec
 from unperturbed.harness.spec.load import parse_spec
 
 Traces = Mapping[str, Mapping[str, tuple[Trace, ...]]]
@@ -30,7 +29,6 @@ _SWITCHES = 5.0
 """A run is disturbed by more than so many times the median rate of context switches …"""
 _SWITCHES_LEAST = 500.0
 """… if that is more than so many a second."""
-
 
 _MOST = 1e300
 """No count of a host is larger; what a damaged manifest says of it is not believed."""
@@ -63,8 +61,7 @@ def recorded_campaign(folder: Path) -> CampaignSpec:
         )
     if purpose != CAMPAIGN:
         raise SpecError(
-            f"{folder} holds {purpose}, whose runs are judged as it goes; run its plan.yaml for a campaign that can "
-            "be checked"
+            f"{folder} holds {purpose}, whose runs are judged as it goes; to check a campaign, run its plan.yaml"
         )
     if share is not None:
         return share
@@ -100,10 +97,7 @@ def read_traces(folder: Path, manifest: Manifest, *, without: Sequence[str] = ()
 
 
 def disturbed_runs(manifest: Manifest) -> dict[str, str]:
-    """Return the finished runs of a campaign that something disturbed, with what it was.
-
-    Counts of a simulator do not depend on what else the host does, so that no simulated run is called disturbed.
-    """
+    """Return finished runs that something disturbed, and what; counts of a simulator cannot be disturbed."""
     sources = {item["name"]: item["source"] for item in manifest.fact("passes") or []}
     return describe_disturbances(
         [state for state in manifest.runs("done") if sources.get(state.run.pass_name) != "simulated"]
@@ -112,7 +106,11 @@ def disturbed_runs(manifest: Manifest) -> dict[str, str]:
 
 def describe_disturbances(states: Sequence[RunState]) -> dict[str, str]:
     """Return what disturbed each disturbed run, by the host's state before and after it."""
-    rates = {state.run.id: rate for state in states if (rate := _rate(state, "context_switches")) is not None}
+    rates = {
+        state.run.id: switches / state.seconds
+        for state in states
+        if state.seconds and (switches := _grown(state, "context_switches")) is not None
+    }
     usual = median(rates.values()) if rates else 0.0
     found = {}
     for state in states:
@@ -123,9 +121,9 @@ def describe_disturbances(states: Sequence[RunState]) -> dict[str, str]:
         swapped = _grown(state, "swap_used_mib")
         if swapped is not None and swapped > 0:
             reasons.append(f"{swapped:.0f} MiB swapped out meanwhile")
-        switches = rates.get(state.run.id, 0.0)
-        if switches > max(_SWITCHES * usual, _SWITCHES_LEAST):
-            reasons.append(f"{switches:,.0f} context switches per second, where {usual:,.0f} are usual")
+        rate = rates.get(state.run.id, 0.0)
+        if rate > max(_SWITCHES * usual, _SWITCHES_LEAST):
+            reasons.append(f"{rate:,.0f} context switches per second, where {usual:,.0f} are usual")
         if reasons:
             found[state.run.id] = ", ".join(reasons)
     return found
@@ -144,11 +142,6 @@ def _stolen_share(state: RunState) -> float | None:
 def _grown(state: RunState, name: str) -> float | None:
     before, after = _number(state.host_before, name), _number(state.host_after, name)
     return None if before is None or after is None else after - before
-
-
-def _rate(state: RunState, name: str) -> float | None:
-    grown = _grown(state, name)
-    return None if grown is None or not state.seconds else grown / state.seconds
 
 
 def _number(host: Mapping[str, Any] | None, name: str) -> float | None:

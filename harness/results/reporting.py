@@ -1,16 +1,19 @@
-"""The content of a campaign's report from its folder, with sentences on what the sampling left out or cost."""
+"""The content of a campaign's report from its folder, with sentences on what the sampling left out or cost.
+
+Of an imported campaign, files and the tools that counted stand in the place of program, host and sources.
+"""
 
 from __future__ import annotations
 
 import json
 import shlex
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 from unperturbed.analysis.alignment import align_as_paper
 from unperturbed.analysis.partition import Plan
@@ -29,16 +32,16 @@ from unperturbed.collectors.data import Trace
 from unperturbed.collectors.sources import find_source, find_sources
 from unperturbed.collectors.sources.source import NONE
 from unperturbed.common.scratch import write_whole
+from unperturbed.common.wording import counted, listing
 from unperturbed.errors import DataError
-from unperturbed.harness.campaign.manifest import Manifest, RunState
+from unperturbed.harness.campaign.manifest import Failure, Manifest, RunState
 from unperturbed.harness.campaign.plan import configurations
 from unperturbed.harness.campaign.progress import describe_interval
 from unperturbed.harness.host import state as host
 from unperturbed.harness.results.check import align_on
-from unperturbed.harness.results.imported import imported_headline, imported_provenance, imported_source
 from unperturbed.harness.results.recorded import Traces
 from unperturbed.harness.results.verdicts import CampaignVerdicts
-from unperturbed.harness.spec.campaign_spec import CampaignSpec
+from unperturbed.harness.spec.campaign_spec import CampaignSpec, Imported
 from unperturbed.harness.spec.sections.campaign import BASELINE, PILOT
 
 _MISSED_SHARE = 0.05
@@ -54,24 +57,18 @@ def content_of(spec: CampaignSpec, checked: CampaignVerdicts, manifest: Manifest
     """Gather all that the report shows."""
     states = manifest.runs()
     main = next(iter(checked.traces.values()), {})
-    return ReportContent(
-        campaign=spec.name,
+    planned = configurations(spec)
+    return replace(
+        _measured(spec, manifest, states, {item.name: main[item.name] for item in planned if item.name in main}),
         verdicts=checked.verdicts,
-        source=_source(spec, manifest),
-        settings=_settings(spec, manifest, main),
-        headline=_headline(spec, manifest, states),
-        traces={item.name: main[item.name] for item in configurations(spec) if item.name in main},
-        software_by_configuration={item.name: item.software for item in configurations(spec)},
+        software_by_configuration={item.name: item.software for item in planned},
         alignment=_alignment(spec, main),
-        runs=_rows(manifest, states),
         failures=tuple(
             f"Run {state.run.id} ({state.run.configuration}, {state.run.pass_name}) has no result after "
             f"{state.attempt} attempts: {state.error}"
             for state in states
             if state.state == "failed"
         ),
-        provenance=_provenance(spec, manifest),
-        spec_text=spec.text,
         method=_METHOD,
         steadiness=checked.steadiness,
         doubts=checked.doubts,
@@ -89,31 +86,29 @@ def content_of(spec: CampaignSpec, checked: CampaignVerdicts, manifest: Manifest
 
 
 def partition_content(spec: CampaignSpec, plan: Plan, traces: Traces, manifest: Manifest) -> ReportContent:
-    """Gather what a plan's page shows beside the plan: what was measured, where, by what, and every run.
-
-    `traces`: Of all finished runs; of the baseline and of each certified subset one a pass is kept, to describe their
-    metrics.
-    """
-    states = manifest.runs()
-    examples: dict[str, tuple[Trace, ...]] = {
-        BASELINE: tuple(
-            by_configuration[BASELINE][0] for by_configuration in traces.values() if BASELINE in by_configuration
-        )
-    }
+    """Gather what a plan's page shows beside the plan; of all traces, those that describe the metrics are kept."""
+    baseline = (runs[BASELINE][0] for runs in traces.values() if BASELINE in runs)
+    examples: dict[str, tuple[Trace, ...]] = {BASELINE: tuple(baseline)}
     every = [trace for by_configuration in traces.values() for found in by_configuration.values() for trace in found]
     for subset in plan.subsets:
         examples[subset.name] = tuple(trace for trace in every if trace.attributes["run"] in subset.runs)[:1]
+    return replace(_measured(spec, manifest, manifest.runs(), examples), notes=_notes(manifest, every))
+
+
+def _measured(
+    spec: CampaignSpec, manifest: Manifest, states: list[RunState], traces: Mapping[str, tuple[Trace, ...]]
+) -> ReportContent:
+    """Return the content that a report and a plan's page share: what was measured, where, by what, and every run."""
     return ReportContent(
         campaign=spec.name,
         verdicts=(),
         source=_source(spec, manifest),
-        settings=_settings(spec, manifest, examples),
+        settings=_settings(spec, manifest, traces),
         headline=_headline(spec, manifest, states),
-        traces=examples,
+        traces=traces,
         runs=_rows(manifest, states),
         provenance=_provenance(spec, manifest),
         spec_text=spec.text,
-        notes=_notes(manifest, every),
     )
 
 
@@ -136,9 +131,8 @@ _METHOD = (
     "Across runs: each metric against itself after dynamic time warping; a run's value is its mean over the "
     "reference runs, or over 40 of more, evenly over their order. Subsets are compared with the anchor's runs and "
     "aligned through its milestones, the anchor itself with the pure baseline (section 2.3).",
-    "Runs are compared on Fisher's scale, atanh ρ. Significance is Student's t with the spread of both kinds of run "
-    "pooled; the interval is the "
-    "wider of that one and Welch's, each bound at α, carried to the scale of ρ by Zou's method (2007).",
+    "Runs are compared on Fisher's scale, atanh ρ. Significance is Student's t with the pooled spread of both kinds of "
+    "run; the interval is the wider of that one and Welch's, each bound at α, carried to ρ by Zou's method (2007).",
     "Perturbed: significant at α after Holm's correction over all pairs and metrics of one configuration, and not "
     "shown to lie within the tolerance. Unperturbed: every interval lies within it. The p-value for false "
     "discoveries (Benjamini and Hochberg) is shown too, and decides nothing.",
@@ -217,47 +211,23 @@ def _command(manifest: Manifest, states: Sequence[RunState]) -> list[str]:
 
 
 def _rows(manifest: Manifest, states: list[RunState]) -> tuple[RunRow, ...]:
-    failed: dict[str, list[RunRow]] = {}
-    by_id = {state.run.id: state for state in states}
+    """Return every attempt: those that failed before the one that counts, run by run."""
+    failures: defaultdict[str, list[Failure]] = defaultdict(list)
     for failure in manifest.failures():
-        run = by_id[failure.run].run
-        row = RunRow(
-            run.id,
-            run.configuration,
-            run.repetition,
-            failure.attempt,
-            "failed",
-            failure.seconds,
-            None,
-            run.pad_bytes,
-            error=failure.error,
-            layout=run.layout,
-        )
-        failed.setdefault(run.id, []).append(row)
+        failures[failure.run].append(failure)
     rows: list[RunRow] = []
     for state in states:
-        rows += failed.get(state.run.id, [])
-        if state.state == "failed":
-            continue
-        before, after = state.host_before or {}, state.host_after or {}
-        rows.append(
-            RunRow(
-                state.run.id,
-                state.run.configuration,
-                state.run.repetition,
-                max(1, state.attempt),
-                state.state,
-                state.seconds,
-                state.intervals,
-                state.run.pad_bytes,
-                before.get("load_1min"),
-                after.get("load_1min"),
-                host.difference(before, after),
-                before,
-                after,
-                layout=state.run.layout,
-            )
-        )
+        run, before, after = state.run, state.host_before or {}, state.host_after or {}
+        row = RunRow(run.id, run.configuration, run.repetition, max(1, state.attempt), state.state, layout=run.layout)
+        row = replace(row, seconds=state.seconds, intervals=state.intervals, environment_pad_bytes=run.pad_bytes)
+        rows += [
+            replace(row, attempt=one.attempt, state="failed", seconds=one.seconds, intervals=None, error=one.error)
+            for one in failures[run.id]
+        ]
+        if state.state != "failed":
+            row = replace(row, load_before=before.get("load_1min"), load_after=after.get("load_1min"))
+            said = host.difference(before, after)
+            rows.append(replace(row, host=said, host_before=before, host_after=after))
     return tuple(rows)
 
 
@@ -309,10 +279,9 @@ def _provenance(spec: CampaignSpec, manifest: Manifest) -> Mapping[str, Mapping[
             **{f"simulated machine ({item['name']})": _machine(item["machine"]) for item in passes if item["machine"]},
         },
     }
-    sites: Mapping[str, Mapping[str, Any]] = manifest.fact("sites") or {}
-    if sites:
+    if sites := manifest.fact("sites"):
         groups["where software metrics are counted"] = {
-            metric: f"{count} {'place' if count == 1 else 'places'} in the source"
+            metric: f"{counted(count, 'place')} in the source"
             for found in sites.values()
             for metric, count in found.items()
         }
@@ -344,11 +313,9 @@ def sampling_notes(traces: Sequence[Trace]) -> Iterable[str]:
 
 
 def _implausible(traces: Sequence[Trace]) -> Iterable[str]:
-    found = Counter(sentence.split(" (")[0] for trace in traces for sentence in trace.attributes.get("implausible", ()))
-    examples = {
-        sentence.split(" (")[0]: sentence for trace in traces for sentence in trace.attributes.get("implausible", ())
-    }
-    for part, runs in found.items():
+    found = [sentence for trace in traces for sentence in trace.attributes.get("implausible", ())]
+    examples = {sentence.split(" (")[0]: sentence for sentence in found}
+    for part, runs in Counter(sentence.split(" (")[0] for sentence in found).items():
         yield f"A count cannot be right, in {runs} of {len(traces)} runs: {examples[part]}."
 
 
@@ -386,21 +353,13 @@ def _overflowed(traces: Sequence[Trace]) -> Iterable[str]:
 
 
 def _missed(traces: Sequence[Trace]) -> Iterable[str]:
-    """Yield a sentence when many ticks were missed.
-
-    Intervals are then longer than requested, and few records describe a busy stretch.
-    """
+    """Yield a sentence when many ticks were missed: intervals are then longer, and few describe a busy stretch."""
     timed = [trace for trace in traces if trace.attributes.get("clock") == "monotonic" and len(trace)]
-    shares = [
-        trace.attributes.get("missed_ticks", 0) / (len(trace) + trace.attributes.get("missed_ticks", 0))
-        for trace in timed
-    ]
+    missed = [trace.attributes.get("missed_ticks", 0) for trace in timed]
+    shares = [count / (len(trace) + count) for trace, count in zip(timed, missed, strict=True)]
     unread = sum(trace.attributes.get("unread_ticks", 0) for trace in traces)
     if unread:
-        yield (
-            f"At {unread} ticks, over all runs, the counters could not be read. Two intervals were joined there; no "
-            "count was lost."
-        )
+        yield f"Counters could not be read at {unread} ticks of all runs: intervals were joined, no count was lost."
     ticks = "event's overflows" if any(trace.attributes.get("interval_event") for trace in timed) else "timer's ticks"
     if shares and median(shares) > _MISSED_SHARE:
         yield (
@@ -418,6 +377,60 @@ def _observed(traces: Sequence[Trace]) -> Iterable[str]:
     real_time = "with" if all(trace.attributes["real_time"] for trace in seen) else "without"
     yield (
         f"The observer ran {place}, {real_time} real-time priority; the program's processors took {interrupts:.2g} "
-        "function call interrupts "
-        "a record, the kernel's own among them."
+        "function call interrupts a record, the kernel's own among them."
     )
+
+
+_HOW_COUNTED = {
+    "hardware": "counted by the processor",
+    "simulated": "simulated, not counted by a processor",
+    "os": "counted by the operating system or by software",
+    "software": "counted by software",
+    "derived": "computed from others",
+}
+
+
+def imported_source(imported: Imported) -> CounterSource:
+    """Return where imported counts come from, metric by metric."""
+    by_kind: dict[str, list[str]] = {}
+    for name, kind in imported.metrics.items():
+        by_kind.setdefault(kind, []).append(name)
+    parts = [
+        f"{listing(names)} {'is' if len(names) == 1 else 'are'} {_HOW_COUNTED[kind]}" for kind, names in by_kind.items()
+    ]
+    return CounterSource(
+        name=f"imported from {imported.title}",
+        sentence=f"Imported from {imported.title}, as the files say it: {'; '.join(parts)}.",
+        simulated="simulated" in by_kind,
+    )
+
+
+def imported_headline(imported: Imported, manifest: Manifest) -> Headline:
+    """Return the headline: nothing is known of program and host."""
+    return Headline(
+        program=f"imported from {imported.title}",
+        command=imported.command,
+        started=manifest.fact("begun"),
+        seconds=sum(state.seconds or 0.0 for state in manifest.runs()),
+        version=metadata.version("unperturbed"),
+    )
+
+
+def imported_provenance(spec: CampaignSpec, imported: Imported, manifest: Manifest) -> dict[str, Mapping[str, str]]:
+    """Return the groups of facts: the import, its options, and each file with its checksum."""
+    return {
+        "campaign": {
+            "name": spec.name,
+            "record": str(spec.path),
+            "record digest": spec.digest,
+            "imported": manifest.fact("begun"),
+            "by": imported.command or "the library",
+        },
+        "what was imported": {
+            "format": f"{imported.title} ({imported.format})",
+            **({"options": ", ".join(map("=".join, imported.options.items()))} if imported.options else {}),
+            "program and host": "not recorded",
+            "metrics": ", ".join(f"{name} ({kind})" for name, kind in imported.metrics.items()),
+        },
+        "files (sha256)": {str(one["file"]): f"{one['configuration']}, {one['sha256']}" for one in imported.files},
+    }

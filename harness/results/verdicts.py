@@ -43,10 +43,7 @@ class CampaignVerdicts(Framed, Result):
     shams: tuple[str, ...] = ()
 
     def at_least(self, mildest: VerdictName) -> tuple[str, ...]:
-        """Return the configurations whose verdict is this or a more serious one; see `SEVERITY`.
-
-        A sham is none of them: what moved it is not counting.
-        """
+        """Return configurations whose verdict is this or more serious (`SEVERITY`); no shams, which count nothing."""
         serious = SEVERITY[: SEVERITY.index(mildest) + 1]
         return tuple(
             verdict.configuration

@@ -3,14 +3,12 @@
 ::
 
     sections/              a module a key at the top of a spec: its model, its rules, its words
-    values/                durations, sizes, caches, events, parameters, placeholders
-    yaml/                  YAML with the position of every key and value, advice on its errors
-    model, campaign_spec   what sections share; the sections as one model
-    draft, messages        a spec that is not yet validated; what is wrong with it in plain words
-    sweep_points           the points of a sweep
-    imported               what stands for the spec of a campaign that other tools recorded
+    text, quantities       names and placeholders; durations, sizes, intervals and caches
+    yaml                   YAML with the position of every key and value, advice on its errors
+    model, campaign_spec   what sections share; the sections as one model, and what stands for it in an import
+    validation             the JSON Schema of the model, and what is wrong with a spec in plain words
     load                   all of it in one function, and the digest
-    schema, docs           JSON Schema and the reference page, from the models
+    docs                   the reference page, from the models
 
 Another distribution adds a key at the top of a spec by an entry point in the group `unperturbed.spec_keys` that names a
 `SpecKey`; its value is `CampaignSpec.extensions[name]`.
@@ -24,9 +22,8 @@ from unperturbed.common.faces import lazy_names
 
 if TYPE_CHECKING:
     from unperturbed.harness.spec.campaign_spec import CampaignSpec
-    from unperturbed.harness.spec.draft import Draft
     from unperturbed.harness.spec.load import load_spec, parse_spec
-    from unperturbed.harness.spec.model import Because, Section, SpecKey
+    from unperturbed.harness.spec.model import Because, Draft, Section, SpecKey
 
 __all__ = ["Because", "CampaignSpec", "Draft", "Section", "SpecKey", "load_spec", "parse_spec"]
 

@@ -1,35 +1,59 @@
-"""The whole spec as data: what a campaign measures, of which program, how often, and how it is judged."""
+"""The whole spec as data, with the keys of other distributions; and what stands for it in an imported campaign."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import ConfigDict, PrivateAttr, create_model
 
-from unperturbed.common.extensions import records_in
-from unperturbed.harness.spec.model import ADDED_LATER, Section, SpecKey, empty
+from unperturbed.collectors.data import Kind
+from unperturbed.common.extensions import offered
+from unperturbed.errors import HostError
+from unperturbed.harness.spec.model import ADDED_LATER, Frozen, Section, SpecKey, empty
+from unperturbed.harness.spec.quantities import Interval
 from unperturbed.harness.spec.sections.analysis import ANALYSIS, Analysis
-from unperturbed.harness.spec.sections.campaign import CAMPAIGN, Design
-from unperturbed.harness.spec.sections.measure import MEASURE, Measure
-from unperturbed.harness.spec.sections.name import NAME
+from unperturbed.harness.spec.sections.campaign import CAMPAIGN, PROGRAMS, Design, Programs
+from unperturbed.harness.spec.sections.measure import MEASURE, Derived, Measure
 from unperturbed.harness.spec.sections.nodes import NODES, Nodes
-from unperturbed.harness.spec.sections.parameters import PARAMETERS, Parameters
-from unperturbed.harness.spec.sections.perf_metrics import PERF_METRICS, PerfMetrics
+from unperturbed.harness.spec.sections.parameters import PARAMETERS, Parameters, Value
 from unperturbed.harness.spec.sections.program import PROGRAM, Program
-from unperturbed.harness.spec.sections.programs import PROGRAMS, Programs
-from unperturbed.harness.spec.sections.version import VERSION, SchemaVersion
-from unperturbed.harness.spec.values.parameters import Value
-from unperturbed.harness.spec.values.placeholders import PARAMETER
-from unperturbed.harness.spec.values.text import FileName
+from unperturbed.harness.spec.text import PARAMETER, FileName, Text
 
-if TYPE_CHECKING:
-    from unperturbed.harness.spec.imported import Imported
+NAME = SpecKey("name", FileName, "Name of the campaign, and of its folder.", required=True, examples=("quickstart",))
+
+SchemaVersion: TypeAlias = Literal[1]
+CURRENT: SchemaVersion = 1
+
+VERSION = SpecKey(
+    "schema_version",
+    SchemaVersion,
+    "Version of the spec's format. It rises only if a reader of the old format would fail or misread "
+    "(docs/reference/stability.md).",
+    default=lambda: CURRENT,
+    examples=(CURRENT,),
+)
+
+PerfMetrics = Annotated[Mapping[Text, Derived], Frozen]
+
+PERF_METRICS = SpecKey(
+    "perf_metrics",
+    PerfMetrics,
+    "Formulas of metrics of perf's tables, by their names there. Leave it out: the tool asks the installed perf for "
+    "what `derived` asks for (`perf-metric:NAME`), and records the answer with the campaign. Give a formula where perf "
+    "is missing, or to keep it whatever perf is installed.",
+    default=empty,
+    examples=({"tma_retiring": "'perf::topdown-retiring' / 'perf::slots'"},),
+)
 
 _EXTENSION = "extension_"
+"""Before the name of a field that holds the key of another distribution."""
 
 
 class CampaignSpec(Section):
@@ -62,8 +86,7 @@ class CampaignSpec(Section):
     model_config = ConfigDict(
         title="Unperturbed campaign",
         json_schema_extra={
-            "description": "A measurement campaign: a program, what is measured of it, how often, and how it is "
-            "judged.",
+            "description": "A measurement campaign: a program, what is measured of it, how often, and how it is judged."
         },
     )
 
@@ -135,11 +158,18 @@ class CampaignSpec(Section):
         return here
 
 
+KEYS = (NAME, PROGRAM, MEASURE, CAMPAIGN, ANALYSIS, PARAMETERS, PROGRAMS, NODES, PERF_METRICS, VERSION)
+"""The keys at the top of a spec, in the order of the fields of `CampaignSpec`."""
+
+
 @cache
 def spec_keys() -> Mapping[str, SpecKey]:
     """Return every key at the top of a spec by its name, those of other distributions last."""
-    found = records_in("unperturbed.harness.spec.sections", SpecKey, group="unperturbed.spec_keys")
-    return {name: found[name] for name in (*CampaignSpec.model_fields, *found)}
+    keys = {key.name: key for key in KEYS}
+    for key in offered("unperturbed.spec_keys", SpecKey):
+        if keys.setdefault(key.name, key) is not key:
+            raise HostError(f"two extensions of the spec are named {key.name}; rename or uninstall one")
+    return keys
 
 
 @cache
@@ -156,3 +186,55 @@ def spec_model() -> type[CampaignSpec]:
     if not added:
         return CampaignSpec
     return create_model("CampaignSpec", __base__=CampaignSpec, __doc__=CampaignSpec.__doc__, **added)  # type: ignore[call-overload,no-any-return]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Imported:
+    """What a campaign was imported from."""
+
+    name: str  # Of the campaign
+    format: str  # Name of the import format
+    title: str  # The tool or the format, in sentences
+    options: Mapping[str, str]  # Options of the format
+    files: tuple[Mapping[str, Any], ...]  # Each file: `file`, `sha256`, `configuration`, `runs` (their ids)
+    configurations: Mapping[str, int]  # Configuration to its number of runs, the baseline first
+    metrics: Mapping[str, Kind]  # Metrics that all runs have, and where their counts come from
+    align_on: tuple[str, ...]  # Metrics by which runs are aligned
+    interval_ns: int  # Usual length of an interval
+    command: str = ""  # What was typed; empty where the library was called
+    notes: tuple[str, ...] = ()  # What was left out, a sentence each
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON types; order is kept."""
+        return json.loads(json.dumps(asdict(self)))  # type: ignore[no-any-return]
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Imported:
+        """Return what `to_dict` described."""
+        lists = {name: tuple(content[name]) for name in ("files", "align_on", "notes")}
+        return cls(**{**content, **lists})
+
+
+def imported_spec(imported: Imported, path: Path, text: str) -> CampaignSpec:
+    """Return what stands for the spec of an imported campaign; its program is nothing that can be run."""
+    runs = imported.configurations
+    baseline, *others = runs.values()
+    measure = Measure.model_construct(
+        interval=Interval(nanoseconds=imported.interval_ns),
+        hardware=tuple(name for name, kind in imported.metrics.items() if kind not in ("os", "software")),
+        os=tuple(name for name, kind in imported.metrics.items() if kind in ("os", "software")),
+    )
+    spec = CampaignSpec.model_construct(
+        name=imported.name,
+        program=Program.model_construct(run=f"imported from {imported.title}", result="any"),
+        measure=measure,
+        campaign=Design.model_construct(baseline_runs=baseline, runs=min(others, default=baseline), order="sequential"),
+        analysis=Analysis.model_construct(align_on=imported.align_on),
+        parameters=MappingProxyType({}),
+        programs=MappingProxyType({}),
+    )
+    spec._path, spec._folder, spec._text = path, path.parent, text
+    content = json.dumps(imported.to_dict(), sort_keys=True)
+    spec._digest = hashlib.sha256(content.encode()).hexdigest()
+    spec._imported = imported
+    return spec

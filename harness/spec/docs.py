@@ -1,4 +1,4 @@
-"""The reference of the spec for its users, docs/reference/spec.md, from the JSON Schema and the words of the sections.
+"""The reference of the spec for its users, docs/reference/spec.md, from reference.md and the models of the sections.
 
     python -m unperturbed.harness.spec.docs > docs/reference/spec.md
 
@@ -8,191 +8,52 @@ A test compares the two, so that the page cannot go stale.
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, get_args
 
 from unperturbed.collectors.sources.catalogue import OS_METRICS
-from unperturbed.harness.spec.campaign_spec import spec_keys, spec_model
-from unperturbed.harness.spec.model import MAY_CHANGE, Section
-from unperturbed.harness.spec.schema import mappings
-from unperturbed.harness.spec.values.caches import CACHE_PATTERN
-from unperturbed.harness.spec.values.intervals import COUNT_PATTERN
-from unperturbed.harness.spec.values.placeholders import OF_PARAMETERS, PARAMETER, PLACEHOLDERS
-from unperturbed.harness.spec.values.quantities import DURATION_PATTERN, DURATION_UNITS, SIZE_PATTERN, SIZE_UNITS
+from unperturbed.harness.spec import quantities
+from unperturbed.harness.spec.campaign_spec import CampaignSpec, spec_keys, spec_model
+from unperturbed.harness.spec.model import MAY_CHANGE, Section, SpecKey
+from unperturbed.harness.spec.text import OF_PARAMETERS, PARAMETER, PLACEHOLDERS
+from unperturbed.harness.spec.validation import mappings
 
-SMALL_EXAMPLE = """\
-name: small
-program:
-  source: blocksort
-  build: make CC={cc}
-  prepare: "{python} make_corpus.py --size 600000 {inputs}/corpus.txt"
-  run: "{build}/blocksort -c {inputs}/corpus.txt"
-measure:
-  interval: {records: 1000}
-  hardware: [PAPI_TOT_INS, PAPI_L1_DCM, PAPI_BR_MSP]
-  software:
-    blocks: {enter: compress_block}
-"""
+_MADE = "<!-- Made by unperturbed.harness.spec.docs from the models of the spec; change the descriptions there. -->\n\n"
+_PAGE = Path(__file__).with_name("reference.md").read_text(encoding="utf-8")
+"""The page's own text. Comments in it stand for what is made from the models."""
 
-SWEEP_EXAMPLE = """\
-name: sorting
-parameters:
-  items: {log_uniform: [1000, 1000000]}        # or   {uniform: [1000, 1000000]}
-  seed: {choice: [1, 2, 3]}
-  run_length: {from: 8, to: 64, step: 8}       # drawn too, as others are
-  order: [sorted, reversed, shuffled]
-program:
-  source: blocksort
-  build: make CC={cc}
-  run: "{build}/blocksort --items {parameters.items} --order {parameters.order}"
-  environment: {SEED: "{parameters.seed}", RUN_LENGTH: "{parameters.run_length}"}
-measure:
-  hardware: [PAPI_TOT_INS, PAPI_BR_MSP]
-  os: [minor_faults]
-  software: {compares: {enter: compare}}
-  derived: {per_compare: PAPI_TOT_INS / compares}
-campaign:
-  points: 300
-  repetitions: 2
-  native_runs: 3
-  seed: 1
-"""
-
-_PAGE = """\
-<!-- Made by unperturbed.harness.spec.docs from the models of the spec; change the descriptions there. -->
-
-# The spec
-
-A spec is one YAML file. It states what a campaign measures, of which program, how often, and how it is judged. Use this
-page to look up a key. Paths in a spec are relative to its file. `unperturbed schema` prints its JSON Schema, with which
-editors complete and check it.
-
-The tool reports all faults of a spec at once, one line each: `file:line:column: message`.
-
-The smallest useful spec:
-
-```yaml
-{small}```
-
-A spec with every key, except those of a sweep:
-
-```yaml
-{full}```
-
-[A sweep](../how-to/sweep.md) over parameters of the program:
-
-```yaml
-{sweep}```
-
-{mappings}
-
-## Placeholders
-
-{placeholders}
-
-`{{{{name}}}}` stands for the text `{{name}}`, and `${{NAME}}` is left to the shell. In `environment`, values may hold
-placeholders. Without `shell: true`, a command is split into words before its placeholders are replaced, so a path with
-spaces stays one word.
-
-## Quantities
-
-A quantity is a number and its unit; a bare number is refused.
-
-- Durations: {durations}, as in `10 ms`, `1.5 s`, `2 min`.
-- Sizes: {sizes}, as in `32 KiB`.
-- Caches: `32 KiB 8-way 64 B` (size, ways, line), or a mapping with these three keys. The number of sets,
-  size / ways / line, is a power of two; a line has 32 B at least.
-
-## Operating-system metrics
-
-{os_metrics}
-
-Hardware metrics: PAPI presets as `papi_avail` lists them, `perf::…` for the kernel's own events, `callgrind::…` for
-simulated ones.
-
-## Rules that span several keys
-
-{notes}
-
-## When two specs are of one campaign
-
-A campaign's folder belongs to one spec. Comments, the order of keys, units (`120 s`, `2 min`) and defaults that are
-written out make no difference. You can change these keys, and the campaign continues with the runs that it has:
-
-{may_change}
-
-Any other change makes another campaign, which needs another folder.
-
-{yaml}
-## Keys of your own
-
-A Python package adds a key at the top of the spec by an entry point, in its `pyproject.toml`:
-
-```toml
-[project.entry-points."unperturbed.spec_keys"]
-power = "my_package.power:POWER"
-```
-
-```python
-from pydantic import Field
-from unperturbed.harness.spec import Section, SpecKey
-
-
-class Power(Section):
-    "Limits of the processor's power."
-
-    watts: int = Field(le=400, description="Most watts that a run may take.", examples=[90])
-
-
-POWER = SpecKey("power", Power, "Power limits.")
-```
-
-`load_spec(path).extensions["power"].watts` is its value. Faults have their line and column, and the JSON Schema has the
-key, as for those above. `SpecKey(…, rules=check)` has `check(draft)` report faults that span several keys.
-"""
-
-_YAML = """\
-## YAML, where it surprises
-
-| written | is | so write |
-|---|---|---|
-| `run: {build}/x` | a mapping and stray text | `run: "{build}/x"` |
-| `program: {build: make CC={cc}}` | an error: a brace ends the text | `program: {build: "make CC={cc}"}` |
-| `A: no`, `A: on` | a truth value | `A: "no"` |
-| `A: 5` where text is wanted | a number | `A: "5"` |
-| `seed: 010` | 8 or 10, depending on the reader; refused | `seed: 10` |
-| `in: *.c` | an alias | `in: "*.c"` |
-| `stdin:` with nothing after it | no value; refused | leave the key out |
-| a tab as indentation | an error | spaces |
-
-Keys that occur twice, keys that are not text, tags (`!x`), merge keys (`<<`) and several documents in a file are
-refused. Anchors and aliases are allowed. A file has at most 1 MiB.
-"""
+SMALL_EXAMPLE, _FULL, SWEEP_EXAMPLE = re.findall(r"```yaml\n(.*?)(?:<!-- .* -->)?```", _PAGE, re.DOTALL)
+"""The smallest useful spec, one with every key but those of a sweep, and a sweep."""
 
 
 def full_example() -> str:
     """Return a spec with every key, but for those of a sweep."""
-    return "".join(key.sample for key in spec_keys().values())
+    return "".join([_FULL, *(key.sample for key in _other_keys())])
+
+
+def _other_keys() -> list[SpecKey]:
+    """Return the keys of other distributions."""
+    return [key for name, key in spec_keys().items() if name not in CampaignSpec.model_fields]
 
 
 def spec_markdown() -> str:
     """Return the reference of the spec, as Markdown."""
     parameter = (f"`{{{PARAMETER}NAME}}`", OF_PARAMETERS.meaning, _code(sorted(OF_PARAMETERS.fields)))
     placeholders = [(f"`{{{name}}}`", one.meaning, _code(sorted(one.fields))) for name, one in PLACEHOLDERS.items()]
-    return _PAGE.format(
-        small=SMALL_EXAMPLE,
-        full=full_example(),
-        sweep=SWEEP_EXAMPLE,
-        mappings="\n\n".join(_mapping(path, definition) for path, definition in mappings()),
-        placeholders=_table("placeholder | stands for | in", [*placeholders, parameter]),
-        durations=_code(DURATION_UNITS),
-        sizes=_code(SIZE_UNITS),
-        os_metrics=_table("metric | meaning", ((f"`{name}`", meaning) for name, meaning in OS_METRICS.items())),
-        notes="".join(key.notes for key in spec_keys().values()).rstrip(),
-        may_change="\n".join(_keys_that_may_change()),
-        yaml=_YAML,
-    )
+    made = {
+        "examples of other keys": "".join(key.sample for key in _other_keys()),
+        "a section for each mapping": "\n\n".join(_mapping(path, definition) for path, definition in mappings()),
+        "table of placeholders": _table("placeholder | stands for | in", [*placeholders, parameter]),
+        "units of durations": _code(quantities.DURATION_UNITS),
+        "units of sizes": _code(quantities.SIZE_UNITS),
+        "table of operating-system metrics": _table("metric | meaning", ((f"`{k}`", v) for k, v in OS_METRICS.items())),
+        "rules of other keys": "".join(f"\n{key.notes.rstrip()}" for key in _other_keys() if key.notes),
+        "keys that may change": "\n".join(_keys_that_may_change()),
+    }
+    return _MADE + re.sub(r"<!-- (.+?) -->", lambda place: made[place[1]], _PAGE)
 
 
 def _keys_that_may_change() -> Iterator[str]:
@@ -257,10 +118,10 @@ def _form(field: Mapping[str, Any]) -> str:
             form = _number(field)
         case {"type": "string"}:
             forms = {
-                DURATION_PATTERN: "duration",
-                SIZE_PATTERN: "size",
-                CACHE_PATTERN: "cache",
-                COUNT_PATTERN: "number of counts",
+                quantities.DURATION_PATTERN: "duration",
+                quantities.SIZE_PATTERN: "size",
+                quantities.CACHE_PATTERN: "cache",
+                quantities.COUNT_PATTERN: "number of counts",
             }
             form = forms.get(field.get("pattern", ""), "text")
         case _:

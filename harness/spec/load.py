@@ -1,10 +1,11 @@
-"""Reading a spec: YAML text to a validated `CampaignSpec`, or every fault of it at once, each with line and column."""
+"""Read a spec: YAML text to a validated `CampaignSpec`, or every fault of it at once, each with line and column."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, is_dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -12,20 +13,17 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from unperturbed.common.expressions.metrics import MetricExpression
+from unperturbed.common.expressions.metrics import MetricExpression, parse_metric_expression
 from unperturbed.errors import SpecError
 from unperturbed.harness.spec.campaign_spec import CampaignSpec, spec_keys
-from unperturbed.harness.spec.draft import Draft
-from unperturbed.harness.spec.errors import Diagnostic, InvalidSpec, Position
-from unperturbed.harness.spec.messages import validate
-from unperturbed.harness.spec.model import ADDED_LATER, MAY_CHANGE
-from unperturbed.harness.spec.perf_metrics import put_in_perf_metrics
+from unperturbed.harness.spec.model import ADDED_LATER, MAY_CHANGE, Draft
+from unperturbed.harness.spec.quantities import Interval
+from unperturbed.harness.spec.sections._metrics import PERF_METRIC
 from unperturbed.harness.spec.sections.analysis import default_align_on
 from unperturbed.harness.spec.sections.campaign import default_subsets
 from unperturbed.harness.spec.sections.measure import DEFAULT_RECORDS
-from unperturbed.harness.spec.values.intervals import Interval
-from unperturbed.harness.spec.yaml.other_files import other_than_yaml
-from unperturbed.harness.spec.yaml.positions import MAX_BYTES, decode, read_yaml
+from unperturbed.harness.spec.validation import validate
+from unperturbed.harness.spec.yaml import MAX_BYTES, Diagnostic, InvalidSpec, Position, decode, read_yaml
 from unperturbed.instrument.events import DEFAULT_MAX_RATE, Event
 
 
@@ -51,8 +49,7 @@ def load_spec(path: Path) -> CampaignSpec:
     """
     if (path / "campaign.sqlite").is_file():
         raise SpecError(
-            f"{path}: this is the folder of a campaign; `unperturbed check {path}` judges it again; to continue it, "
-            "run its spec"
+            f"{path}: this is a campaign's folder; `unperturbed check {path}` judges it; to continue it, run its spec"
         )
     if not path.is_file():
         what = "this is not a file" if path.exists() else "there is no such file"
@@ -111,11 +108,151 @@ def parse_spec(text: str, name: str, folder: Path, *, recorded: bool = False) ->
     return spec
 
 
-def metric_position(spec: CampaignSpec, name: str) -> str:
-    """Return where a software or hardware metric is in its spec, for faults that are found when it is counted.
+# Metrics of perf's tables: `derived: {retiring: perf-metric:tma_retiring}` stands for perf's formula of `tma_retiring`,
+# and lists its events under `hardware`. The formula is that under `perf_metrics`, where the spec has one. Otherwise the
+# installed perf is asked, and its answer is written behind the spec's text: a recorded spec means the same everywhere.
 
-    Result: `file:line:column` of the metric's name; the file relative to the current folder, if it lies below it.
+_PERF_METRICS = "perf_metrics"
+_STAND_IN = "perf::instructions"
+
+
+def put_in_perf_metrics(draft: Draft, text: str) -> str:
+    """Replace what a draft asks of perf by formulas, and list their events under `hardware`.
+
+    `draft`: Its data is changed. A metric that cannot be measured here is reported at its place.
+    Result: The text with the formulas that perf was asked for behind it; the same text where it was asked for none.
     """
+    measure, derived = draft.value("measure"), draft.value("measure", "derived")
+    asked = {
+        name: value[len(PERF_METRIC) :].strip()
+        for name, value in _texts_in(derived).items()
+        if value.startswith(PERF_METRIC)
+    }
+    if not asked or not isinstance(measure, dict) or not isinstance(derived, dict):
+        return text
+    given = _texts_in(draft.value(_PERF_METRICS))
+    formulas = dict(given)
+    found: dict[str, str] = {}
+    for name, metric in asked.items():
+        try:
+            if metric not in formulas:
+                formulas[metric] = _formula(metric)
+        except SpecError as error:
+            draft.report(("measure", "derived", name), str(error))
+        found[name] = formulas.get(metric, f"'{_STAND_IN}'")  # one message is enough
+    listed = measure.get("hardware")
+    hardware = list(listed) if isinstance(listed, list) else []
+    hardware += [name for name in _events(found.values()) if name not in hardware]
+    draft.document.data["measure"] = {**measure, "hardware": hardware, "derived": {**derived, **found}}
+    if formulas == given:
+        return text
+    draft.document.data[_PERF_METRICS] = formulas
+    return _text_with(text, formulas, {**draft.document.data, "measure": measure})
+
+
+def _texts_in(value: Any) -> dict[str, str]:
+    """Return the texts of a mapping; none for other values."""
+    return {key: text for key, text in value.items() if isinstance(text, str)} if isinstance(value, dict) else {}
+
+
+def _formula(metric: str) -> str:
+    from unperturbed.collectors.perf_metrics.tables import read_tables  # noqa: PLC0415  few specs ask perf
+    from unperturbed.collectors.perf_metrics.translation import translate  # noqa: PLC0415  few specs ask perf
+
+    return translate(metric, read_tables()).formula
+
+
+def _events(formulas: Iterable[str]) -> list[str]:
+    """Return the names in formulas, each once; none of one that is wrong, which its field reports."""
+    names: dict[str, None] = {}
+    for formula in formulas:
+        try:
+            names |= dict.fromkeys(parse_metric_expression(formula).names)
+        except SpecError:
+            continue
+    return list(names)
+
+
+def _text_with(text: str, formulas: Mapping[str, str], whole: Mapping[str, Any]) -> str:
+    """Return the text with formulas behind it, so that positions in it stay; or another one if that is not YAML."""
+    lines = [f"  {json.dumps(name)}: {json.dumps(formula)}\n" for name, formula in formulas.items()]
+    appended = "".join([text.rstrip("\n"), f"\n{_PERF_METRICS}:  # as the installed perf had them\n", *lines])
+    try:
+        document = read_yaml(appended, "spec")
+    except InvalidSpec:
+        document = None
+    if document is not None and document.data == whole and not document.diagnostics:
+        return appended
+    import yaml  # noqa: PLC0415  for a spec whose top is not written in lines
+
+    return str(yaml.safe_dump(dict(whole), sort_keys=False, allow_unicode=True, width=120))
+
+
+# Files that are not YAML are recognized by their beginning or name.
+
+_MEASURE_IT = "to measure it without a spec, type `unperturbed run -- {command}`"
+_UNPACK = "unpack it first"
+_EXPECTED = "name the YAML file of a spec"
+
+_BEGINNINGS: tuple[tuple[bytes, str, str], ...] = (
+    (b"\x7fELF", "a program or a library (ELF)", _MEASURE_IT),
+    (b"PAR1", "a Parquet file", "`unperturbed align` and `structure` take traces, `unperturbed model` takes tables"),
+    (b"SQLite format 3\0", "an SQLite database", "`unperturbed check {path.parent}` judges the campaign of a manifest"),
+    (b"\x1f\x8b", "compressed by gzip", _UNPACK),
+    (b"\x28\xb5\x2f\xfd", "compressed by zstd", _UNPACK),
+    (b"\xfd7zXZ\0", "compressed by xz", _UNPACK),
+    (b"BZh", "compressed by bzip2", _UNPACK),
+    (b"PK\x03\x04", "a ZIP archive", _UNPACK),
+    (b"%PDF-", "a PDF document", _EXPECTED),
+    (b"\x89PNG", "a picture (PNG)", _EXPECTED),
+    (b"!<arch>\n", "a static library", _EXPECTED),
+    (b"PERFILE2", "a recording of perf", "no command reads it; `unperturbed run -- PROGRAM` measures at intervals"),
+)
+"""The first bytes of a file, what it is, and what to do."""
+
+_TEXT_BEGINNINGS: tuple[tuple[re.Pattern[bytes], str, str], ...] = (
+    # A spec may be a script itself: #!/usr/bin/env -S unperturbed run
+    (re.compile(rb"#!(?!.*\bunperturbed\b)"), "a script", _MEASURE_IT),
+    (
+        re.compile(rb"# The record of an import\."),
+        "the record of an import",
+        "there is no program to run: `unperturbed check {path.parent}` judges the imported runs",
+    ),
+    (re.compile(rb"\s*<(!doctype|html|\?xml|svg)", re.IGNORECASE), "a page (HTML or XML)", _EXPECTED),
+    (re.compile(rb"\s*(//|/\*|#include *[<\"]|#pragma |#ifndef )"), "source code in C or C++", _EXPECTED),
+    (re.compile(rb"\s*\{\s*\"(verdicts|table|traceEvents|benchmarks)\""), "a result in JSON", _EXPECTED),
+    (re.compile(rb'\s*(import|from) [\w.]+\s|\s*(def|class) \w+.*:|\s*"""'), "a Python program", _EXPECTED),
+    (re.compile(rb"[\w.:]+(,[\w.: ]+){2,}\r?\n"), "a table (CSV)", "`unperturbed model` takes tables"),
+)
+"""How a text begins that is none of YAML: what YAML could begin so too is not listed."""
+
+_BY_NAME: Mapping[str, str] = {
+    **dict.fromkeys((".md", ".rst", ".adoc"), "a document"),
+    **dict.fromkeys((".c", ".h", ".cc", ".cpp", ".cxx", ".hpp"), "source code in C or C++"),
+    **dict.fromkeys((".py", ".pyi"), "a Python program"),
+    **dict.fromkeys((".sh", ".bash"), "a script"),
+    **dict.fromkeys(("Makefile", "makefile", ".mk"), "a makefile"),
+    **dict.fromkeys(("CMakeLists.txt", ".cmake"), "a build description of CMake"),
+    ".log": "a log",
+}
+"""What a text is by its suffix or its name."""
+
+
+def other_than_yaml(content: bytes, path: Path) -> str:
+    """Return what a file is and what to do with it, where it is known to be no YAML; '' for all others."""
+    command = path if "/" in str(path) else f"./{path}"  # as a shell would find it
+    for beginning, what, advice in _BEGINNINGS:
+        if content.startswith(beginning):
+            return f"{path}: this is {what}, no spec; {advice.format(path=path, command=command)}"
+    for form, what, advice in _TEXT_BEGINNINGS:
+        if form.match(content):
+            return f"{path}: this is {what}, no spec; {advice.format(path=path, command=command)}"
+    named = _BY_NAME.get(path.name) or _BY_NAME.get(path.suffix)
+    return f"{path}: this is {named}, no spec; {_EXPECTED}" if named and content.strip() else ""
+
+
+def metric_position(spec: CampaignSpec, name: str) -> str:
+    """Return `file:line:column` of a metric's name in its spec, relative to the current folder if it lies below."""
     draft = Draft(read_yaml(spec.text, str(spec.path)), spec.folder)
     listed = {text: path for path, text in draft.texts("measure", "hardware")}
     place = draft.document.places.get(listed[name]) if name in listed else None
@@ -123,10 +260,7 @@ def metric_position(spec: CampaignSpec, name: str) -> str:
 
 
 def key_position(spec: CampaignSpec, *path: str) -> str:
-    """Return where the value of a key is in its spec, as `metric_position` does for a metric.
-
-    Result: `file:line:column`; of the nearest key above, where the spec leaves it out.
-    """
+    """Return the place of a key's value, or of the nearest key above, as `metric_position` does of a metric."""
     draft = Draft(read_yaml(spec.text, str(spec.path)), spec.folder)
     place = draft.document.places.get(path)
     return _shown(spec, place.value if place else draft.key_position(path))
@@ -139,10 +273,7 @@ def _shown(spec: CampaignSpec, position: Position) -> str:
 
 
 def changed_keys(spec: CampaignSpec, recorded: str) -> tuple[str, ...]:
-    """Return the keys whose values are not those of another text of the spec.
-
-    Result: As `campaign.seed`, with defaults filled in; none if the other text is not a valid spec today.
-    """
+    """Return the keys, as `campaign.seed`, whose values another text of the spec has not; none if that is invalid."""
     try:
         other = parse_spec(recorded, spec.path.name, spec.folder)
     except SpecError:

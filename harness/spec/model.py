@@ -1,24 +1,34 @@
-"""What the models of the spec share: a strict base, marks of fields, and the record of a top-level key."""
+"""What sections of the spec share: a strict base, marks of fields, the record of a top-level key, and the draft.
+
+The rules that span several fields ask the draft and not the validated model, so that a fault in one field hides no
+fault in another.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetPydanticSchema, Strict
 from pydantic_core import core_schema
 
+from unperturbed.common.wording import nearest
+from unperturbed.errors import SpecError
+from unperturbed.harness.spec.yaml import Diagnostic, Document, Position, YamlPath
+
 if TYPE_CHECKING:
-    from unperturbed.harness.spec.draft import Draft
+    from unperturbed.harness.spec.campaign_spec import CampaignSpec
 
 
 class Section(BaseModel):
     """A mapping of the spec: immutable, strict, without unknown keys.
 
-    Type, default, description and examples of each `Field` are all that messages, JSON Schema and reference need.
+    Type, default and examples of each `Field`, and its `description` or the text below it, are all that messages, JSON
+    Schema and reference need.
     """
 
     model_config = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
@@ -65,10 +75,17 @@ def reading(source: Any, convert: Callable[[Any], Any]) -> GetPydanticSchema:
     """Read YAML as one type, then convert it to another.
 
     `source`: What the YAML holds; the JSON Schema is that of this type.
-    `convert`: Takes such a value and returns another. A ValueError's text is the message of a fault.
+    `convert`: Takes such a value and returns another. The text of a ValueError or SpecError is the message of a fault.
     """
+
+    def checked(value: Any) -> Any:
+        try:
+            return convert(value)
+        except SpecError as error:
+            raise ValueError(str(error)) from None
+
     return GetPydanticSchema(
-        lambda _, handler: core_schema.no_info_after_validator_function(convert, handler.generate_schema(source))
+        lambda _, handler: core_schema.no_info_after_validator_function(checked, handler.generate_schema(source))
     )
 
 
@@ -146,3 +163,124 @@ class SpecKey:
             examples=examples,
             json_schema_extra={"default": default if isinstance(default, int | str) else {}},
         )
+
+
+_MOST_FAULTS_WITH_ADVICE = 200
+_ALIKE = 86
+"""How alike two names must be that one may be meant by the other: `env` and `environment` are."""
+
+
+class Draft:
+    """A document, the folder it is in, and the faults found so far.
+
+    Whatever is missing or of another type than the one asked for counts as not there; the model's own check has a
+    message for that.
+
+    Parameters
+    ----------
+    document : Document
+        The YAML.
+    folder : Path
+        Where relative paths in the spec start.
+    recorded : bool, default False
+        Whether the spec was validated when its campaign was run: files need not be there any more.
+
+    Attributes
+    ----------
+    faults : list of Diagnostic
+        The faults found so far.
+    spec : CampaignSpec or None
+        The validated model; None where fields have faults.
+    """
+
+    def __init__(self, document: Document, folder: Path, *, recorded: bool = False) -> None:
+        self.document = document
+        self.folder = folder
+        self.recorded = recorded
+        self.faults: list[Diagnostic] = list(document.diagnostics)
+        self.spec: CampaignSpec | None = None
+
+    def value(self, *path: str | int) -> Any:
+        """Return the value at a path, or None."""
+        found = self.document.data
+        for part in path:
+            if isinstance(found, dict):
+                found = found.get(part)
+            elif isinstance(found, list) and isinstance(part, int) and part < len(found):
+                found = found[part]
+            else:
+                return None
+        return found
+
+    def has(self, *path: str | int) -> bool:
+        """Return whether there is a value at a path, right or wrong."""
+        return path in self.document.places
+
+    def text(self, *path: str | int) -> str | None:
+        """Return the text at a path."""
+        found = self.value(*path)
+        return found if isinstance(found, str) and found.strip() else None
+
+    def texts(self, *path: str | int) -> Iterator[tuple[YamlPath, str]]:
+        """Yield path and text of each item of a list."""
+        found = self.value(*path)
+        for index in range(len(found) if isinstance(found, list) else 0):
+            item = self.text(*path, index)
+            if item is not None:
+                yield (*path, index), item
+
+    def distinct_texts(self, *path: str | int) -> Iterator[tuple[YamlPath, str]]:
+        """Yield path and text of each item of a list, and report those that appear a second time."""
+        seen: set[str] = set()
+        for place, text in self.texts(*path):
+            if text in seen:
+                self.report(place, f"`{text}` appears twice here")
+            else:
+                yield place, text
+            seen.add(text)
+
+    def keys(self, *path: str | int) -> dict[str, YamlPath]:
+        """Return the keys of a mapping, each with the path of its value."""
+        found = self.value(*path)
+        return {key: (*path, key) for key in found} if isinstance(found, dict) else {}
+
+    def nearest(self, word: str, known: Iterable[str]) -> str | None:
+        """Return the nearest known word, if any; after many faults none, as it takes time and nobody reads on."""
+        if len(self.faults) >= _MOST_FAULTS_WITH_ADVICE:
+            return None
+        return next(iter(nearest(word, known, limit=1, cutoff=_ALIKE)), None)
+
+    def did_you_mean(self, word: str, known: Iterable[str], *, before: str = "", after: str = "") -> str:
+        """Return ``did you mean `x`?``, or an empty text where no known word is near.
+
+        Parameters
+        ----------
+        word : str
+            What the spec has.
+        known : iterable of str
+            What it may have.
+        before, after : str, default ""
+            What surrounds the known word in the message.
+
+        Returns
+        -------
+        str
+            For the end of a message.
+        """
+        meant = self.nearest(word, known)
+        return f"did you mean `{before}{meant}{after}`?" if meant is not None else ""
+
+    def key_position(self, path: YamlPath) -> Position:
+        """Return the position of a value's key; of the nearest one above, when it is not there."""
+        while path not in self.document.places:
+            path = path[:-1]
+        return self.document.places[path].key
+
+    def report_key(self, path: YamlPath, message: str) -> None:
+        """Report a fault at the key of a value."""
+        self.faults.append(Diagnostic(self.key_position(path), message))
+
+    def report(self, path: YamlPath, message: str) -> None:
+        """Report a fault at a value."""
+        place = self.document.places.get(path)
+        self.faults.append(Diagnostic(place.value if place else self.key_position(path), message))

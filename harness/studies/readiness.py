@@ -24,14 +24,13 @@ from unperturbed.harness.campaign.requirements import (
     plan_counting,
 )
 from unperturbed.harness.host.checks.tools import setpriv
-from unperturbed.harness.host.doctor import Examination, Finding
-from unperturbed.harness.host.kernel_files import REAL
+from unperturbed.harness.host.doctor import REAL, Examination, Finding
 from unperturbed.harness.program.build import check_compilers
 from unperturbed.harness.program.process import cannot_preload
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
+from unperturbed.harness.spec.sections.parameters import count_points
 from unperturbed.harness.spec.sections.program import PROGRAM_PATH, Program
-from unperturbed.harness.spec.sweep_points import count_points
-from unperturbed.harness.spec.values.placeholders import find_placeholders, substitute
+from unperturbed.harness.spec.text import find_placeholders, substitute
 from unperturbed.harness.studies.sweep.plan import check_sweep_budget, steps
 
 _OS_SOURCES = {name: group.source for group in OS_GROUPS for name in group.metrics}

@@ -75,7 +75,7 @@ class Reader:
 
 def _spec(content: bytes, folder: Path) -> object:
     from unperturbed.harness.spec.load import load_spec, parse_spec
-    from unperturbed.harness.spec.yaml.positions import decode
+    from unperturbed.harness.spec.yaml import decode
 
     file = folder / "spec.yaml"
     file.write_bytes(content)

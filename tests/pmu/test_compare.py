@@ -24,8 +24,7 @@ from unperturbed.collectors.records.assemble import assemble
 from unperturbed.collectors.records.file import Setup
 from unperturbed.collectors.runtime.build import build_preload
 from unperturbed.collectors.sources import Event, Pass
-from unperturbed.harness.drafts.command import Choices
-from unperturbed.harness.drafts.comparison import describe_comparison
+from unperturbed.harness.drafts.command import Choices, describe_comparison
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.load import parse_spec
 

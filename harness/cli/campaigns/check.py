@@ -125,7 +125,7 @@ def _check_nodes(folder: Path, arguments: argparse.Namespace) -> int:
     from unperturbed.harness.cli.terminal.progress import watching
     from unperturbed.harness.cli.warming import warm_once
     from unperturbed.harness.nodes.kinds import whole_campaign
-    from unperturbed.harness.results.by_node import judge_nodes
+    from unperturbed.harness.results.judge import judge_nodes
 
     if arguments.without or arguments.across or arguments.method != "runs":
         raise SpecError(
@@ -144,9 +144,9 @@ def _check_nodes(folder: Path, arguments: argparse.Namespace) -> int:
 def _check_imported(arguments: argparse.Namespace) -> int:
     """Import runs into a folder that is removed again, and judge them; `unperturbed import` makes one that stays."""
     from unperturbed.common.scratch import scratch_folder
+    from unperturbed.harness.campaign.importing import Group, import_campaign
     from unperturbed.harness.cli.terminal.campaign import show_judgement
     from unperturbed.harness.cli.warming import warm_once
-    from unperturbed.harness.imports.campaign import Group, import_campaign
     from unperturbed.harness.results.recorded import recorded_campaign
 
     if arguments.format is None or not arguments.baseline or not arguments.checked:

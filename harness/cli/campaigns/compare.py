@@ -46,7 +46,7 @@ class Command:
         """Run both, compare them; return 4 where the second perturbs the first's numbers."""
         from unperturbed.harness.cli.terminal.plan import show_plan
         from unperturbed.harness.cli.terminal.progress import TerminalProgress, chosen_progress
-        from unperturbed.harness.drafts.comparison import describe_comparison
+        from unperturbed.harness.drafts.command import describe_comparison
 
         words = list(arguments.program)
         first, second = (words[: words.index("--")], words[words.index("--") + 1 :]) if "--" in words else ([], [])

@@ -15,7 +15,7 @@ from unperturbed.harness.cli.campaigns._options import format_options
 from unperturbed.harness.cli.parser import as_given
 
 if TYPE_CHECKING:
-    from unperturbed.harness.imports.campaign import Group
+    from unperturbed.harness.campaign.importing import Group
 
 _EPILOG = """\
   unperturbed import perf-stat base/*.csv --as baseline new/*.csv --as new -o campaigns/upgrade
@@ -47,7 +47,7 @@ class Command:
     def run(self, arguments: argparse.Namespace) -> int:
         """Read and write; return 0."""
         from unperturbed.common.wording import counted
-        from unperturbed.harness.imports.campaign import import_campaign
+        from unperturbed.harness.campaign.importing import import_campaign
 
         if arguments.format == "list":
             return _show_formats()
@@ -97,7 +97,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 
 def _split(words: Sequence[str]) -> tuple[list[Group], list[str]]:
     """Return the groups of files, each ended by `--as NAME`, and the words of the options."""
-    from unperturbed.harness.imports.campaign import Group
+    from unperturbed.harness.campaign.importing import Group
 
     groups: list[Group] = []
     files: list[str] = []

@@ -47,7 +47,7 @@ class Command:
 
 
 def _example(name: str, folder: Path) -> int:
-    from unperturbed.harness.drafts.examples import EXAMPLES, write_example
+    from unperturbed.harness.drafts.starters import EXAMPLES, write_example
 
     if name == "list":
         for known, example in EXAMPLES.items():
@@ -73,8 +73,8 @@ def _of_command(arguments: argparse.Namespace) -> Path:
 
 
 def _of_source(arguments: argparse.Namespace) -> Path:
-    from unperturbed.harness.drafts.source_folder import describe_source
-    from unperturbed.harness.drafts.wording import campaign_name
+    from unperturbed.harness.drafts.saving import campaign_name
+    from unperturbed.harness.drafts.starters import describe_source
 
     name = arguments.name or campaign_name(arguments.source.resolve().name)
     spec: Path = arguments.out or Path(f"{name}.yaml")

@@ -42,7 +42,7 @@ class Command:
         warm_once("alignment")
         if other is None and is_on_nodes(folder):
             from unperturbed.harness.nodes.kinds import whole_campaign
-            from unperturbed.harness.results.by_node import judge_nodes
+            from unperturbed.harness.results.judge import judge_nodes
 
             with watching(arguments) as watch, sharing(arguments):
                 judge_nodes(folder, whole_campaign(folder), watch=watch)

@@ -90,7 +90,7 @@ def _sweep(spec: CampaignSpec, folder: Path, arguments: argparse.Namespace) -> i
     """Run what is left of a sweep, and show what its table holds; 1 when rows are missing."""
     from unperturbed.harness.cli.terminal.progress import chosen_progress
     from unperturbed.harness.cli.terminal.sweep import SweepProgress, show_sweep, to_json
-    from unperturbed.harness.spec.sweep_points import points
+    from unperturbed.harness.spec.sections.parameters import points
     from unperturbed.harness.studies.sweep.nodes import run_sweep_on_nodes
     from unperturbed.harness.studies.sweep.runs import run_sweep
 

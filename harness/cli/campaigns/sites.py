@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from unperturbed.harness.program.sites import MetricSites, Place, SpecSites
+    from unperturbed.harness.program.software_metrics import MetricSites, Place, SpecSites
 
 _SHOWN = 12
 _PIPE_COLUMNS = 1000
@@ -31,9 +31,9 @@ class Command:
     def run(self, arguments: argparse.Namespace) -> int:
         """Build, look, and print; 2 when a metric has no place in the program."""
         from unperturbed.errors import SpecError
-        from unperturbed.harness.program.sites import find_all_sites, unplaced
+        from unperturbed.harness.program.software_metrics import find_all_sites, unplaced
         from unperturbed.harness.spec.load import load_spec
-        from unperturbed.harness.spec.sweep_points import at_a_point
+        from unperturbed.harness.spec.sections.parameters import at_a_point
 
         def step(what: str) -> None:
             print(f"{what} …", file=sys.stderr)

@@ -22,8 +22,8 @@ class Command:
 
     def run(self, arguments: argparse.Namespace) -> int:
         """Print the schema."""
-        from unperturbed.harness.results.schemas import result_schema
-        from unperturbed.harness.spec.schema import json_schema
+        from unperturbed.harness.results import result_schema
+        from unperturbed.harness.spec.validation import json_schema
 
         schema = json_schema() if arguments.file == "spec" else result_schema(arguments.file)
         print(json.dumps(schema, indent=2, ensure_ascii=False))

@@ -15,7 +15,7 @@ from unperturbed.common.table import Cell, Column, Table
 from unperturbed.common.wording import BAD, GOOD, NOTE, counted
 from unperturbed.harness.cli.terminal.console import terminal
 from unperturbed.harness.host.doctor import Examination, Finding, Status
-from unperturbed.harness.spec.sweep_points import count_points
+from unperturbed.harness.spec.sections.parameters import count_points
 from unperturbed.harness.studies.readiness import Readiness
 
 FORMAT = 1

@@ -21,7 +21,7 @@ from unperturbed.harness.spec.campaign_spec import CampaignSpec
 
 if TYPE_CHECKING:
     from unperturbed.analysis.perturbation import VerdictName
-    from unperturbed.harness.results.by_node import NodesJudgement
+    from unperturbed.harness.results.judge import NodesJudgement
 
 _RUNS_FAILED, _NEGATIVE = 1, 4
 
@@ -42,7 +42,7 @@ def run_and_show_nodes(
         return show_measured(folder, read_status(folder).runs, arguments, progress, missing=notes)
     # Not loaded before: nodes would wait for it.
     from unperturbed.harness.cli.warming import warm_once
-    from unperturbed.harness.results.by_node import judge_nodes
+    from unperturbed.harness.results.judge import judge_nodes
 
     warm_once("alignment", progress.step)
     progress.step("checking and writing the report")

@@ -13,7 +13,7 @@ from unperturbed.common.wording import counted
 from unperturbed.harness.campaign.plan import PlannedRun
 from unperturbed.harness.cli.terminal.console import terminal
 from unperturbed.harness.cli.terminal.progress import Show, TerminalProgress
-from unperturbed.harness.spec.values.parameters import Value
+from unperturbed.harness.spec.sections.parameters import Value
 from unperturbed.harness.studies.sweep.table import SweepTable
 
 _MOST_MISSING = 10

@@ -11,8 +11,7 @@ from unperturbed.collectors.data import Metric, Trace
 from unperturbed.common.wording import did_you_mean, listing
 from unperturbed.errors import SpecError
 from unperturbed.harness.campaign.manifest import Manifest, RunState
-from unperturbed.harness.campaign.traces import read_run
-from unperturbed.harness.library.intervals import scan_intervals, tidy_traces
+from unperturbed.harness.campaign.traces import read_run, scan_intervals, tidy_traces
 from unperturbed.harness.results.recorded import recorded_campaign
 
 if TYPE_CHECKING:
@@ -57,7 +56,7 @@ class ExportedRun:
         """Return the totals of the run's counters; a gauge or a formula over intervals has none."""
         found: dict[str, int | float] = {}
         for name, metric in self.trace.metrics.items():
-            if has_total(metric):
+            if metric.semantics == "counter" and metric.kind != "derived":
                 column = self.trace[name]
                 found[name] = int(column.sum()) if column.dtype.kind == "i" else float(column.sum())
         return found
@@ -80,25 +79,10 @@ class ExportedRuns:
         return len(self.runs)
 
     def to_frame(self) -> pl.DataFrame:
-        """Return all intervals as one tidy frame, with the same columns and types whichever runs were selected.
-
-        Result: As `up.load(folder).frame()`: `run`, `configuration`, `pass`, `repetition`, `interval`, its bounds, then
-        one column a metric of the campaign, null where a run has it not.
-        """
+        """Return all intervals as `up.load(folder).frame()`, with the same columns whichever runs were selected."""
         import polars as pl  # noqa: PLC0415  slow to load
 
         return self.table.filter(pl.col("run").is_in([run.id for run in self.runs])).collect()
-
-
-def has_total(metric: Metric) -> bool:
-    """Return whether a metric's values may be summed over intervals."""
-    return metric.semantics == "counter" and metric.kind != "derived"
-
-
-def title_of(metric: Metric) -> str:
-    """Return a metric's name, and what a reader must not overlook of it."""
-    marks = [*(["simulated"] if metric.kind == "simulated" else []), *(["scaled"] if metric.scaled else [])]
-    return f"{metric.name} ({', '.join(marks)})" if marks else metric.name
 
 
 def single_run(trace: Trace, name: str) -> ExportedRuns:
@@ -118,10 +102,7 @@ def single_run(trace: Trace, name: str) -> ExportedRuns:
 
 
 def read_runs(folder: Path, *, configurations: Sequence[str] = (), ids: Sequence[str] = ()) -> ExportedRuns:
-    """Read the finished runs of a campaign.
-
-    `configurations`, `ids`: Only runs of these configurations, and with these ids; all where none is given.
-    """
+    """Read the finished runs of a campaign, or those of some configurations and with some ids."""
     spec = recorded_campaign(folder)
     with Manifest(folder / "campaign.sqlite", read_only=True) as manifest:
         states, identity = manifest.runs("done"), manifest.fact("id")

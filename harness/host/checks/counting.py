@@ -6,8 +6,7 @@ import os
 import re
 from pathlib import Path
 
-from unperturbed.harness.host.doctor import Finding, check
-from unperturbed.harness.host.kernel_files import Host, cpu_list, number, own_cpus, ranges, text
+from unperturbed.harness.host.doctor import Finding, Host, check, cpu_list, number, own_cpus, ranges, text
 
 _DEVICES = "sys/bus/event_source/devices"
 _CORE_PMU = re.compile(r"cpu|cpu_(core|atom|lowpower)|armv\d\w*|apple_\w+_pmu")
@@ -28,16 +27,10 @@ def pmu(host: Host) -> Finding:
     if not kinds:
         if host.virtual_machine:
             where = "no PMU: the machine that hosts this guest keeps the processor's counters to itself"
-            mend = (
-                "virt-xml GUEST --edit --features pmu.state=on    # on the machine that hosts it, then start the "
-                "guest again"
-            )
+            mend = "virt-xml GUEST --edit --features pmu.state=on    # on its host; then restart the guest"
         else:
             where, mend = "no PMU: the kernel offers no counters of the processor", None
-        still = (
-            "What still works: the kernel's software events (perf::page-faults, …), os metrics, and the "
-            "simulated source."
-        )
+        still = "Still works: the kernel's software events (perf::page-faults, …), os metrics, the simulated source."
         return Finding("PMU", "bad", where, still, mend)
     if len(kinds) == 1:
         topdown = (host.root / _DEVICES / kinds[0] / "events/slots").exists()
@@ -56,8 +49,7 @@ def pmu(host: Host) -> Finding:
         "PMU",
         "bad",
         f"hybrid processor with a PMU for each kind of core ({each}), and this process may run on all",
-        "An event counts on one kind only, and pauses while the program is on the other; cycles of the two do "
-        "not compare.",
+        "An event counts on one kind only, and pauses on the other; cycles of the two do not compare.",
         f"taskset -c {ranges(cores[strongest])} unperturbed run SPEC",
     )
 
@@ -81,10 +73,7 @@ def permission(host: Host) -> Finding:
         why = f"A program may count nothing, not even itself, without CAP_PERFMON.{where}"
         return Finding("permission", "bad", set_to, why, mend)
     if level == 2:
-        why = (
-            "A program's own code may be counted; what the kernel does for it (context switches, page faults) may "
-            f"not.{where}"
-        )
+        why = f"A program's own code may be counted, but not the kernel's (context switches, page faults).{where}"
         return Finding("permission", "note", set_to, why, mend)
     return Finding("permission", "good", f"programs may be counted, in the kernel too ({set_to})")
 
@@ -101,10 +90,7 @@ def container(host: Host) -> Finding:
     tool = host.container if host.container in ("docker", "podman") else None
     mend = f"{tool} run --cap-add PERFMON --security-opt seccomp=unconfined IMAGE" if tool else None
     if host.filtered and not host.may_count:
-        why = (
-            "The usual filter refuses perf_event_open with “Operation not permitted”, whatever perf_event_paranoid "
-            "says. "
-        )
+        why = "The usual filter refuses perf_event_open (“Operation not permitted”), whatever perf_event_paranoid is. "
         if tool is None:
             why += "Add the capability PERFMON to the container. "
         return Finding("container", "bad", f"a {host.container} container with a seccomp filter", why + shared, mend)

@@ -7,11 +7,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 import psutil
 
-from unperturbed.harness.host.doctor import Finding, check
-from unperturbed.harness.host.kernel_files import REAL, Host, cpu_list, number, text
+from unperturbed.harness.host.doctor import REAL, Finding, Host, check, cpu_list, number, text
 
 _WATCHED_S = 0.5
 _BUSY = 0.1
@@ -31,10 +31,7 @@ class BusyProcess:
 
 
 def busy_processes(seconds: float = _WATCHED_S) -> tuple[BusyProcess, ...]:
-    """Watch this host for a moment and return the processes that use a tenth of a CPU or more, the busiest first.
-
-    This process and those that it descends from are left out.
-    """
+    """Watch this host; return other processes that use a tenth of a CPU or more, but no ancestors, busiest first."""
     own = {os.getpid(), *(parent.pid for parent in psutil.Process().parents())}
     before = _cpu_seconds()
     began = time.monotonic()
@@ -48,8 +45,7 @@ def busy_processes(seconds: float = _WATCHED_S) -> tuple[BusyProcess, ...]:
     return tuple(sorted((process for process in found if process.cpus >= _BUSY), key=lambda process: -process.cpus))
 
 
-@dataclass(frozen=True)
-class _Identity:
+class _Identity(NamedTuple):
     """A process, distinguished from a later one with the same number."""
 
     pid: int
@@ -124,10 +120,7 @@ def swap(host: Host) -> Finding:
         return Finding("swap", "good", "no swap")
     if used == 0:
         return Finding("swap", "good", f"swap is configured and unused (swappiness {eagerness})")
-    why = (
-        "A page of the program that is fetched from it costs milliseconds in the middle of an interval. (swapon -a "
-        "undoes this.)"
-    )
+    why = "Fetching a page of the program from it costs milliseconds within an interval. (swapon -a undoes this.)"
     return Finding("swap", "note", f"{used / 1024:.0f} MiB are swapped out (swappiness {eagerness})", why, "swapoff -a")
 
 
@@ -155,10 +148,7 @@ def quota(host: Host) -> Finding | None:
     for folder, limit in _limits(host.root):
         if limit is not None:
             what = f"the control group of this process may use {limit:g} CPUs"
-            why = (
-                "Once its share of each 100 ms is used up, everything in it pauses until the next: gaps in "
-                "the midst of runs."
-            )
+            why = "Once its share of each 100 ms is used up, everything in it pauses: gaps within runs."
             if host.container == "docker":
                 mend = "docker update --cpus 0 CONTAINER    # on the container's host"
             elif (folder / "cpu.max").exists():
@@ -186,15 +176,14 @@ def _limits(root: Path) -> list[tuple[Path, float | None]]:
         for mount in mounts:
             for place in (inner, *inner.parents):
                 folder = root / mount / str(place).lstrip("/")
-                limits.append((folder, _unified_limit(folder) if unified else _old_limit(folder)))
+                limits.append((folder, _limit(folder, unified=unified)))
     return limits
 
 
-def _unified_limit(folder: Path) -> float | None:
-    words = (text(folder / "cpu.max") or "max").split()
-    return None if words[0] == "max" else int(words[0]) / int(words[1])
-
-
-def _old_limit(folder: Path) -> float | None:
+def _limit(folder: Path, *, unified: bool) -> float | None:
+    """Return the CPUs that a control group of version 2 (unified) or 1 may use; None for all."""
+    if unified:
+        words = (text(folder / "cpu.max") or "max").split()
+        return None if words[0] == "max" else int(words[0]) / int(words[1])
     allowed, period = number(folder / "cpu.cfs_quota_us"), number(folder / "cpu.cfs_period_us")
     return None if allowed is None or allowed <= 0 or not period else allowed / period

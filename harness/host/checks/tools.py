@@ -17,8 +17,7 @@ from unperturbed.collectors.sources.papi.events import LIBRARY_VARIABLE
 from unperturbed.common import supervision
 from unperturbed.harness.host.checks import _ask_papi
 from unperturbed.harness.host.checks.counting import core_pmus
-from unperturbed.harness.host.doctor import Finding, HostCheck, check
-from unperturbed.harness.host.kernel_files import REAL, Host, find_tool, text
+from unperturbed.harness.host.doctor import REAL, Finding, Host, HostCheck, check, find_tool, text
 
 _PAPI = re.compile(r"libpapi\.so(?:\.(\d+(?:\.\d+)*))?")
 _DEFAULT_FOLDERS = ("lib", "usr/lib", "lib64", "usr/lib64")
@@ -48,10 +47,7 @@ class PapiVerdict:
 
 
 def ask(library: str = "") -> PapiVerdict:
-    """Load libpapi in a process of its own and return what it reports.
-
-    `library`: Its path or its name for the dynamic linker; by default the newest of the system's.
-    """
+    """Load libpapi, by path or linker name ('' for the newest), in a process of its own; return what it reports."""
     command = [sys.executable, "-I", _ask_papi.__file__, *filter(None, [library])]
     try:
         answer = supervision.run(command, capture_output=True, text=True, timeout=_ANSWER_TIME_S)
@@ -67,10 +63,7 @@ def ask(library: str = "") -> PapiVerdict:
 
 
 def papi_versions(root: Path) -> list[tuple[int, ...]]:
-    """Return the versions of all libpapi that the dynamic linker finds, the newest first; () is one that is unnamed.
-
-    LD_LIBRARY_PATH does not count: a measured program has the environment of its spec.
-    """
+    """Return the versions of libpapi that the linker finds without LD_LIBRARY_PATH, newest first; () is unnamed."""
     folders = [root / name for name in _DEFAULT_FOLDERS]
     folders += [folder for name in _DEFAULT_FOLDERS[:2] for folder in sorted((root / name).glob("*-linux-*"))]
     for file in [root / "etc/ld.so.conf", *sorted((root / "etc/ld.so.conf.d").glob("*.conf"))]:

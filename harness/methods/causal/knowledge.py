@@ -25,8 +25,16 @@ from unperturbed.harness.methods.causal.option_syntax import (
     read_named_derivative,
     split,
 )
-from unperturbed.harness.spec.errors import Diagnostic, InvalidSpec, Position
-from unperturbed.harness.spec.yaml.positions import MAX_BYTES, Document, YamlPath, decode, read_yaml
+from unperturbed.harness.spec.yaml import (
+    MAX_BYTES,
+    Diagnostic,
+    Document,
+    InvalidSpec,
+    Position,
+    YamlPath,
+    decode,
+    read_yaml,
+)
 
 _KINDS = ("discrete", "continuous")
 _NO_NAME = "a column's name is expected here"

@@ -14,7 +14,7 @@ from unperturbed.collectors.data import TABLE, Column, read_sweep, read_sweep_fa
 from unperturbed.collectors.data.parquet import read_parquet_file
 from unperturbed.collectors.imports import recognise
 from unperturbed.errors import DataError
-from unperturbed.harness.imports.foreign import what_to_type
+from unperturbed.harness.campaign.importing import what_to_type
 
 _POINTS_NAMED = 5
 _MOST_COLUMNS = 1_000

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unperturbed.harness.exports import Format
-from unperturbed.harness.exports.perfetto import SUFFIXES, packets
+from unperturbed.harness.exports import perfetto as packets
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -70,4 +70,4 @@ def _by_plugin(diagnosis: Diagnosis, counts: NDArray[np.int64]) -> dict[str, lis
     return found
 
 
-FORMAT = Format("perfetto-diagnosis", SUFFIXES, {"diagnosis": write_diagnosis})
+FORMAT = Format("perfetto-diagnosis", packets.SUFFIXES, {"diagnosis": write_diagnosis})

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from unperturbed.harness.spec.draft import Draft
-from unperturbed.harness.spec.model import MAY_CHANGE, Because, Section, SpecKey
+from unperturbed.harness.spec.model import MAY_CHANGE, Because, Draft, Section, SpecKey
 from unperturbed.harness.spec.sections._metrics import Metrics, key_of, measured_are
-from unperturbed.harness.spec.values.text import Text, Texts
+from unperturbed.harness.spec.text import Text, Texts
 
 if TYPE_CHECKING:
     from unperturbed.harness.spec.campaign_spec import CampaignSpec
@@ -18,35 +17,24 @@ if TYPE_CHECKING:
 class Analysis(Section):
     """How runs are aligned and perturbation is judged."""
 
-    align_on: Annotated[Texts, MAY_CHANGE] = Field(
-        default=(),
-        description="Metrics by which runs are aligned; every configuration must measure them. By default IPC if it is "
-        "derived, else PAPI_TOT_INS, else the first hardware metric, else the first operating-system metric.",
-        examples=[["IPC"]],
-    )
-    anchor: Text | None = Field(
-        default=None,
-        description="A cheap software metric that is put into every configuration but the baseline, to align all "
-        "runs by it. Alone with the baseline's metrics it is a configuration of its own, which is "
-        "compared with the baseline.",
-        examples=["blocks"],
-    )
+    align_on: Annotated[Texts, MAY_CHANGE] = Field(default=(), examples=[["IPC"]])
+    """Metrics by which runs are aligned; every configuration must measure them. By default IPC if it is derived, else
+    PAPI_TOT_INS, else the first hardware metric, else the first operating-system metric."""
+    anchor: Text | None = Field(default=None, examples=["blocks"])
+    """A cheap software metric that is put into every configuration but the baseline, to align all runs by it. Alone
+    with the baseline's metrics it is a configuration of its own, which is compared with the baseline."""
     alpha: Annotated[float, MAY_CHANGE, Because("at one half or more, the test is no better than tossing a coin")] = (
-        Field(default=0.05, gt=0, lt=0.5, description="Level of the tests: the rate of false alarms that you accept.")
+        Field(default=0.05, gt=0, lt=0.5)
     )
+    """Level of the tests: the rate of false alarms that you accept."""
     tolerance: Annotated[float, MAY_CHANGE, Because("it is a difference of correlations, 0.1 as a rule")] = Field(
-        default=0.1,
-        ge=0,
-        lt=1,
-        description="The largest change of a correlation that you declare to be harmless. With 0, every change that is "
-        "shown is *perturbed*.",
+        default=0.1, ge=0, lt=1
     )
-    fail_on: Annotated[Literal["perturbed", "shifted", "undecided"], MAY_CHANGE] = Field(
-        default="perturbed",
-        description="The mildest verdict for which `run` and `check` exit with 4. `perturbed`: a change beyond the "
-        "tolerance is shown. `shifted`: any change is shown. `undecided`: also if neither a change nor its absence is "
-        "shown.",
-    )
+    """The largest change of a correlation that you declare to be harmless. With 0, every change that is shown is
+    *perturbed*."""
+    fail_on: Annotated[Literal["perturbed", "shifted", "undecided"], MAY_CHANGE] = Field(default="perturbed")
+    """The mildest verdict for which `run` and `check` exit with 4. `perturbed`: a change beyond the tolerance is shown.
+    `shifted`: any change is shown. `undecided`: also if neither a change nor its absence is shown."""
 
 
 def default_align_on(spec: CampaignSpec) -> tuple[str, ...]:
@@ -67,11 +55,8 @@ def default_align_on(spec: CampaignSpec) -> tuple[str, ...]:
 def _check(draft: Draft) -> None:
     metrics = Metrics.named_in(draft)
     _check_anchor(draft, metrics)
-    seen: set[str] = set()
-    for path, name in draft.texts("analysis", "align_on"):
-        if name in seen:
-            draft.report(path, f"`{name}` appears twice here")
-        elif metrics.software_in(name):
+    for path, name in draft.distinct_texts("analysis", "align_on"):
+        if metrics.software_in(name):
             what = "is not measured in the baseline, so no run can be aligned with it on this metric"
             draft.report(path, f"`{name}` {what}")
         elif name not in metrics.in_baseline:
@@ -79,7 +64,6 @@ def _check(draft: Draft) -> None:
             hint = draft.did_you_mean(name, metrics.in_baseline) or measured_are(metrics.in_baseline)
             what = f"`{name}` is not measured: add it to `{key}`" if key else f"unknown metric `{name}`; {hint}"
             draft.report(path, what)
-        seen.add(name)
 
 
 def _check_anchor(draft: Draft, metrics: Metrics) -> None:
@@ -93,22 +77,4 @@ def _check_anchor(draft: Draft, metrics: Metrics) -> None:
         draft.report(path, f"`{anchor}` is a gauge, which has no events to align by: take a metric that counts")
 
 
-ANALYSIS = SpecKey(
-    "analysis",
-    Analysis,
-    "How runs are aligned and judged.",
-    _check,
-    default=Analysis,
-    sample="""\
-analysis:
-  align_on: [IPC]
-  anchor: blocks
-  alpha: 0.05
-  tolerance: 0.1
-  fail_on: perturbed
-""",
-    notes="""\
-- Runs are aligned on what every configuration measures: hardware metrics, operating-system metrics, and metrics derived
-  from these.
-""",
-)
+ANALYSIS = SpecKey("analysis", Analysis, "How runs are aligned and judged.", _check, default=Analysis)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag, WithJsonSchema
@@ -12,12 +12,12 @@ from unperturbed.collectors.sources.callgrind import Machine
 from unperturbed.collectors.sources.catalogue import OS_METRICS, PRESETS
 from unperturbed.common.expressions.metrics import MetricExpression, parse_metric_expression
 from unperturbed.errors import SpecError
-from unperturbed.harness.spec.draft import Draft
 from unperturbed.harness.spec.model import (
     ADDED_LATER,
     AS_MAPPING,
     AS_TEXT,
     Because,
+    Draft,
     Frozen,
     ListOf,
     Section,
@@ -26,24 +26,32 @@ from unperturbed.harness.spec.model import (
     reading,
     text_or_mapping,
 )
-from unperturbed.harness.spec.sections._metrics import NATIVE_PATTERN, check_metrics
-from unperturbed.harness.spec.sections.program import DEFAULT_TIMEOUT
-from unperturbed.harness.spec.values.caches import Simulator
-from unperturbed.harness.spec.values.events import PRELOADED, EventFields, SoftwareMetric, means_of
-from unperturbed.harness.spec.values.intervals import (
+from unperturbed.harness.spec.quantities import (
     COUNTED_BY,
     TIMES,
+    Duration,
     Interval,
     IntervalText,
+    Simulator,
     WorkInterval,
+    parse_duration,
     parse_interval,
 )
-from unperturbed.harness.spec.values.quantities import Duration, parse_duration
-from unperturbed.harness.spec.values.text import MetricName, Text
-from unperturbed.harness.spec.yaml.positions import YamlPath
+from unperturbed.harness.spec.sections._metrics import (
+    NATIVE_PATTERN,
+    PRELOADED,
+    EventFields,
+    SoftwareMetric,
+    check_metrics,
+    means_of,
+)
+from unperturbed.harness.spec.sections.program import DEFAULT_TIMEOUT
+from unperturbed.harness.spec.text import MetricName, Text
+from unperturbed.harness.spec.yaml import YamlPath
 from unperturbed.instrument.events import event_keys, parse_event
 
 SHORTEST_INTERVAL_NS = 1_000_000
+_LAST_STANDARD_SIGNAL = 31
 
 DEFAULT_RECORDS = 200
 """Intervals of a run where a spec leaves their length open: enough for steady rank correlations (30 are the least)."""
@@ -58,11 +66,9 @@ class Records(Section):
     """A number of intervals, instead of their length."""
 
     records: Annotated[int, Because("a rank correlation over fewer intervals is too uncertain")] = Field(
-        ge=30,
-        le=10_000_000,
-        description="Number of intervals of a run. A pilot run finds their length for this host and source.",
-        examples=[3000],
+        ge=30, le=10_000_000, examples=[3000]
     )
+    """Number of intervals of a run. A pilot run finds their length for this host and source."""
 
 
 def _to_interval(value: Duration | WorkInterval | Records) -> Interval:
@@ -83,14 +89,7 @@ _TextOrRecords = Annotated[
 IntervalValue = Annotated[Interval, reading(_TextOrRecords, _to_interval)]
 
 
-def _to_expression(text: str) -> MetricExpression:
-    try:
-        return parse_metric_expression(text)
-    except SpecError as error:
-        raise ValueError(str(error)) from None
-
-
-Derived = Annotated[MetricExpression, reading(Text, _to_expression)]
+Derived = Annotated[MetricExpression, reading(Text, parse_metric_expression)]
 
 
 if TYPE_CHECKING:
@@ -104,97 +103,66 @@ class Measure(Section):
 
     interval: IntervalValue | None = Field(
         default=None,
-        description="Length of an interval, at least 1 ms; or `{records: N}`: a pilot run finds the length that gives "
-        "N intervals per run; or counts of a hardware metric (`2 M instructions`): its overflow ends an interval. A "
-        "sweep counts whole runs and has no intervals.",
         examples=["20 ms", {"records": 3000}, "2 M instructions"],
         json_schema_extra={"default": {"records": DEFAULT_RECORDS}},
     )
-    clock: Literal["auto", "monotonic", "process-cpu", "thread-cpu", "work"] = Field(
-        default="auto",
-        description="Clock of the interval timer: wall-clock time (`monotonic`), CPU time of the process or of "
-        "the sampled thread (`process-cpu`, `thread-cpu`: they tick with the kernel's jiffy, 1 to 10 ms), or work done "
-        "(`work`: quanta of 100,000 basic blocks of the simulator, the same in every run). `auto` takes CPU time "
-        "when counts are simulated, wall-clock time otherwise.",
-    )
-    sampler: Literal["inside", "outside"] = Field(
-        default="inside",
-        description="Where samples are taken: by a timer signal inside the program, or by an observer process "
-        "outside it. For the observer the program executes no instruction at a sample.",
-    )
-    threads: Annotated[Literal["main", "all"], ADDED_LATER] = Field(
-        default="main",
-        description="Inside: whose hardware counters are read. `main`: the main thread's. `all`: those of all "
-        "threads, by a sampler in each. The observer outside always counts all threads.",
-    )
-    children: Annotated[bool, ADDED_LATER] = Field(
-        default=False,
-        description="Outside: count hardware events of the program's child processes too; `os` counters stay the "
-        "program's own.",
-    )
-    reading: Annotated[Literal["read", "reset"], ADDED_LATER] = Field(
-        default="read",
-        description="How the inside sampler takes its counts. `read`: it reads counters that keep running. `reset`: "
-        "it stops, reads, resets and starts them at each sample, as the paper does.",
-    )
-    multiplex: Annotated[bool, ADDED_LATER] = Field(
-        default=False,
-        description="Let metrics that do not fit the counters together take turns in one run. Their counts are then "
-        "scaled, and the trace states from which share of the time. By default, such metrics are counted in several "
-        "passes.",
-    )
+    """Length of an interval, at least 1 ms; or `{records: N}`: a pilot run finds the length that gives N intervals per
+    run; or counts of a hardware metric (`2 M instructions`): its overflow ends an interval. A sweep counts whole runs
+    and has no intervals."""
+    clock: Literal["auto", "monotonic", "process-cpu", "thread-cpu", "work"] = Field(default="auto")
+    """Clock of the interval timer: wall-clock time (`monotonic`), CPU time of the process or of the sampled thread
+    (`process-cpu`, `thread-cpu`: they tick with the kernel's jiffy, 1 to 10 ms), or work done (`work`: quanta of
+    100,000 basic blocks of the simulator, the same in every run). `auto` takes CPU time when counts are simulated,
+    wall-clock time otherwise."""
+    sampler: Literal["inside", "outside"] = Field(default="inside")
+    """Where samples are taken: by a timer signal inside the program, or by an observer process outside it. For the
+    observer the program executes no instruction at a sample."""
+    threads: Annotated[Literal["main", "all"], ADDED_LATER] = Field(default="main")
+    """Inside: whose hardware counters are read. `main`: the main thread's. `all`: those of all threads, by a sampler in
+    each. The observer outside always counts all threads."""
+    children: Annotated[bool, ADDED_LATER] = Field(default=False)
+    """Outside: count hardware events of the program's child processes too; `os` counters stay the program's own."""
+    reading: Annotated[Literal["read", "reset"], ADDED_LATER] = Field(default="read")
+    """How the inside sampler takes its counts. `read`: it reads counters that keep running. `reset`: it stops, reads,
+    resets and starts them at each sample, as the paper does."""
+    multiplex: Annotated[bool, ADDED_LATER] = Field(default=False)
+    """Let metrics that do not fit the counters together take turns in one run. Their counts are then scaled, and the
+    trace states from which share of the time. By default, such metrics are counted in several passes."""
     signal: Annotated[int | None, ADDED_LATER, Because("these are the numbers of Linux's signals")] = Field(
-        default=None,
-        ge=1,
-        le=64,
-        description="Number of the inside sampler's signal. By default a real-time signal, and SIGURG where counts end "
-        "intervals.",
+        default=None, ge=1, le=64
     )
-    alternate_stack: Annotated[bool, ADDED_LATER] = Field(
-        default=False, description="Inside: handle the signal on the program's alternate signal stack, if it has one."
-    )
-    observer_cpu: Annotated[int | None, ADDED_LATER] = Field(
-        default=None,
-        ge=0,
-        le=4095,
-        description="Outside: processor for the observer; the program gets the others. By default the last one.",
-    )
-    pin: Annotated[bool, ADDED_LATER] = Field(
-        default=True,
-        description="Outside: keep observer and program on processors of their own, if there are at least two.",
-    )
-    source: SourceName = Field(
-        default="auto",
-        description="Where hardware metrics come from. `auto` takes for each metric the first source that can count it "
-        "on this host, and reports which one, and why.",
-    )
+    """Number of the inside sampler's signal. By default a real-time signal, and SIGURG where counts end intervals."""
+    alternate_stack: Annotated[bool, ADDED_LATER] = Field(default=False)
+    """Inside: handle the signal on the program's alternate signal stack, if it has one."""
+    observer_cpu: Annotated[int | None, ADDED_LATER] = Field(default=None, ge=0, le=4095)
+    """Outside: processor for the observer; the program gets the others. By default the last one."""
+    pin: Annotated[bool, ADDED_LATER] = Field(default=True)
+    """Outside: keep observer and program on processors of their own, if there are at least two."""
+    source: SourceName = Field(default="auto")
+    """Where hardware metrics come from. `auto` takes for each metric the first source that can count it on this host,
+    and reports which one, and why."""
     hardware: Annotated[tuple[HardwareMetric, ...], ListOf] = Field(
-        default=(),
-        description="Hardware metrics: PAPI presets, or names of a source's own (`perf::page-faults`). The baseline "
-        "runs measure these and `os` alone.",
-        examples=[["PAPI_TOT_INS", "PAPI_TOT_CYC", "PAPI_L1_DCM"]],
+        default=(), examples=[["PAPI_TOT_INS", "PAPI_TOT_CYC", "PAPI_L1_DCM"]]
     )
-    os: Annotated[tuple[OsMetric, ...], ListOf] = Field(
-        default=(), description="Counters that the operating system keeps for the program."
-    )
+    """Hardware metrics: PAPI presets, or names of a source's own (`perf::page-faults`). The baseline runs measure these
+    and `os` alone."""
+    os: Annotated[tuple[OsMetric, ...], ListOf] = Field(default=())
+    """Counters that the operating system keeps for the program."""
     software: Annotated[Mapping[MetricName, SoftwareMetric], Frozen] = Field(
-        default_factory=empty,
-        description="Software metrics: a name, and the event that it counts. Most are compiled into the program; "
-        "`probe`, `preload` and `python` count in an unmodified program.",
-        examples=[{"blocks": {"enter": "compress_block"}}],
-        json_schema_extra={"default": {}},
+        default_factory=empty, examples=[{"blocks": {"enter": "compress_block"}}], json_schema_extra={"default": {}}
     )
+    """Software metrics: a name, and the event that it counts. Most are compiled into the program; `probe`, `preload`
+    and `python` count in an unmodified program."""
     derived: Annotated[Mapping[MetricName, Derived], Frozen] = Field(
         default_factory=empty,
-        description="Metrics computed from others interval by interval, with + - * /, parentheses, `min(a, b)`, "
-        "`max(a, b)` and `a if b > c else d`. Division by zero gives no value in that interval. A name that is no "
-        "identifier needs single quotes. `perf-metric:NAME` is a metric of perf's own tables.",
         examples=[{"IPC": "PAPI_TOT_INS / PAPI_TOT_CYC"}, {"retiring": "perf-metric:tma_retiring"}],
         json_schema_extra={"default": {}},
     )
-    simulator: Simulator = Field(
-        default_factory=Machine, description="Caches of the simulated source.", json_schema_extra={"default": {}}
-    )
+    """Metrics computed from others interval by interval, with + - * /, parentheses, `min(a, b)`, `max(a, b)` and `a if
+    b > c else d`. Division by zero gives no value in that interval. A name that is no identifier needs single quotes.
+    `perf-metric:NAME` is a metric of perf's own tables."""
+    simulator: Simulator = Field(default_factory=Machine, json_schema_extra={"default": {}})
+    """Caches of the simulated source."""
 
     @property
     def interval_event(self) -> str:
@@ -205,8 +173,7 @@ class Measure(Section):
 _INSIDE_ONLY = {
     "signal": "the observer outside sends no signal",
     "alternate_stack": "the observer outside sends no signal",
-    "reading": "the observer outside only reads: counters that it stopped and started would miss what the program does "
-    "meanwhile",
+    "reading": "the observer outside only reads: stopped counters would miss what the program does meanwhile",
     "threads": "the observer outside counts every thread",
 }
 _OUTSIDE_ONLY = {
@@ -215,58 +182,44 @@ _OUTSIDE_ONLY = {
     "pin": "only sampler: outside has an observer",
 }
 _UNSEEN_OUTSIDE = {"blocks_read": "bytes_read", "blocks_written": "bytes_written"}
-_CONFLICTS: tuple[tuple[Mapping[str, Any], str, str], ...] = (
-    *(
-        (
-            {"signal": number},
-            "signal",
-            "this signal cannot be handled, or is the C library's own: take one from 34 on (real-time signals)",
-        )
-        for number in (9, 19, 32, 33)
+_CONFLICTS: tuple[tuple[Mapping[str, Collection[Any]], str, str], ...] = (
+    (
+        {"signal": (9, 19, 32, 33)},
+        "signal",
+        "this signal cannot be handled, or is the C library's own: take one from 34 on (real-time signals)",
     ),
     (
-        {"sampler": "outside", "source": "simulated"},
+        {"sampler": ["outside"], "source": ["simulated"]},
         "source",
         "simulated counts need sampler: inside: the simulator ends its intervals from inside the program",
     ),
-    *(
-        (
-            {"sampler": "outside", "clock": clock},
-            "clock",
-            f"the observer outside ticks by wall-clock time (`monotonic`), not by `{clock}`",
-        )
-        for clock in ("process-cpu", "thread-cpu", "work")
+    (
+        {"sampler": ["outside"], "clock": ("process-cpu", "thread-cpu", "work")},
+        "clock",
+        "the observer outside ticks by wall-clock time (`monotonic`), not by `{}`",
     ),
     (
-        {"multiplex": True, "reading": "reset"},
+        {"multiplex": [True], "reading": ["reset"]},
         "multiplex",
         "counters that take turns cannot be reset at each sample: take `reading: read`",
     ),
     (
-        {"multiplex": True, "sampler": "inside", "threads": "all"},
+        {"multiplex": [True], "sampler": ["inside"], "threads": ["all"]},
         "multiplex",
         "counts that are scaled in every thread by another share do not add up: take `threads: main`",
     ),
-    *(
-        (
-            {"multiplex": True, "source": source},
-            "source",
-            "only perf_event reports how long each event that takes turns was counted: take perf_event or auto",
-        )
-        for source, record in find_sources().items()
-        if not record.timed
+    (
+        {"multiplex": [True], "source": [name for name, source in find_sources().items() if not source.timed]},
+        "source",
+        "only perf_event reports how long each event that takes turns was counted: take perf_event or auto",
     ),
-    *(
-        (
-            {"clock": "work", "source": source},
-            "clock",
-            "only the simulator knows the work done: take `source: simulated`, or another clock",
-        )
-        for source, record in find_sources().items()
-        if not record.simulated
+    (
+        {"clock": ["work"], "source": [name for name, source in find_sources().items() if not source.simulated]},
+        "clock",
+        "only the simulator knows the work done: take `source: simulated`, or another clock",
     ),
 )
-"""Settings that exclude each other, the one that is reported, and the message."""
+"""Settings whose values exclude each other, the one that is reported, and the message, with `{}` for its value."""
 
 
 def _check(draft: Draft) -> None:
@@ -277,9 +230,9 @@ def _check(draft: Draft) -> None:
         if field in given and (field == "threads" or given[field] != Measure.model_fields[field].default):
             draft.report_key(("measure", field), f"`{field}` has no meaning here: {why}")
     for conflict, field, message in _CONFLICTS:
-        if all(settings[name] == value for name, value in conflict.items()):
+        if all(settings[name] in values for name, values in conflict.items()):
             report = draft.report_key if given[field] is True else draft.report
-            report(("measure", field), message)
+            report(("measure", field), message.format(settings[field]))
     if settings["sampler"] == "outside":
         _check_outside(draft)
     _check_interval(draft, settings["clock"])
@@ -353,9 +306,6 @@ def _check_work(draft: Draft, interval: WorkInterval) -> None:
         )
 
 
-_LAST_STANDARD_SIGNAL = 31
-
-
 def _check_event(draft: Draft, path: YamlPath, event: object) -> None:
     """Check a software metric against what counts it, if that is not compiled in."""
     _check_known_part(draft, path, event)
@@ -368,9 +318,7 @@ def _check_event(draft: Draft, path: YamlPath, event: object) -> None:
         )
     if means & PRELOADED and draft.value("program", "shell") is True and not draft.has("program", "build"):
         draft.report_key(
-            path,
-            "a program that is not built here is found by its name: give the program itself in `run`, without "
-            "`shell: true`",
+            path, "a program that is not built here is found by its name: give it in `run`, without `shell: true`"
         )
 
 
@@ -385,48 +333,4 @@ def _check_known_part(draft: Draft, path: YamlPath, event: object) -> None:
         draft.report(path, str(error))
 
 
-MEASURE = SpecKey(
-    "measure",
-    Measure,
-    "What is measured of it, and how often.",
-    _check,
-    required=True,
-    sample="""\
-measure:
-  interval: 20 ms                    # or   {records: 3000}, or   2 M instructions
-  clock: auto
-  sampler: inside                    # or   outside, with   observer_cpu: 1
-  threads: main
-  children: false
-  reading: read
-  multiplex: false
-  signal: 38
-  alternate_stack: false
-  pin: true
-  source: auto
-  hardware: [PAPI_TOT_INS, PAPI_TOT_CYC, PAPI_L1_DCM]
-  os: [minor_faults]
-  software:
-    blocks: {enter: compress_block}
-    compares: {call: compare, in: "sort_*", file: "*.c"}
-    pushes: {write: Stack.depth, threads: exact}
-    depth: {gauge: "stack.c::depth"}
-    allocations: {preload: malloc}
-    reads: {probe: {uprobe: "libc.so.6:read", max_rate: 20000}}
-  derived: {IPC: PAPI_TOT_INS / PAPI_TOT_CYC, retiring: perf-metric:tma_retiring}
-  simulator: {I1: 32 KiB 8-way 64 B, D1: 32 KiB 8-way 64 B, LL: 1 MiB 16-way 64 B}
-""",
-    notes="""\
-- The metrics' names are unique over `hardware`, `os`, `software` and `derived`.
-- At least one metric is listed under `hardware` or `os`: the baseline measures these alone.
-- A derived metric is computed from measured metrics, not from derived ones, and needs a subset that holds all its
-  software metrics.
-- The observer (`sampler: outside`) reads the running counters of all threads, by wall-clock time. `clock`, `reading`,
-  `threads`, `signal` and `alternate_stack` are only for the inside sampler; `children`, `observer_cpu` and `pin` are
-  only for the observer. Simulated counts need the inside sampler.
-- `clock: work` needs simulated counts and an interval by a number of records.
-- Counts end an interval (`interval: 2 M instructions`) only where perf_event or PAPI counts: the metric is listed under
-  `hardware`, and is `instructions`, `cycles` or its name. k, M and G stand for thousands, millions and billions.
-  `clock` and `multiplex` have no meaning then.
-""",
-)
+MEASURE = SpecKey("measure", Measure, "What is measured of it, and how often.", _check, required=True)

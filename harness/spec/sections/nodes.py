@@ -8,11 +8,10 @@ from pydantic import Field, StringConstraints
 
 from unperturbed.common.extensions import offered
 from unperturbed.common.wording import counted, did_you_mean, listing
-from unperturbed.harness.spec.draft import Draft
-from unperturbed.harness.spec.model import ADDED_LATER, MAY_CHANGE, Because, Section, SpecKey
-from unperturbed.harness.spec.values.parameters import combinations
-from unperturbed.harness.spec.values.quantities import TimeSpan, parse_duration
-from unperturbed.harness.spec.values.text import SLURM_TIME, AbsoluteFolder, Text, Texts
+from unperturbed.harness.spec.model import ADDED_LATER, MAY_CHANGE, Because, Draft, Section, SpecKey
+from unperturbed.harness.spec.quantities import TimeSpan, parse_duration
+from unperturbed.harness.spec.sections.parameters import count_points
+from unperturbed.harness.spec.text import SLURM_TIME, AbsoluteFolder, Text, Texts
 
 LEAST_BASELINE_RUNS, LEAST_RUNS = 5, 2
 """Runs of the baseline and of each other configuration that a node needs: it is compared with its own baseline."""
@@ -29,48 +28,36 @@ _OF_SLURM = ("constraint", "partition", "account", "time", "patience", "extra")
 class Nodes(Section):
     """Which nodes share the runs."""
 
-    engine: Annotated[Text, MAY_CHANGE] = Field(
-        description="What starts the parts. `slurm`: Slurm, one job per node. `here`: this host, one part after "
-        "another, to try it without a cluster. Another distribution can add an engine.",
-        examples=list(ENGINES),
-    )
-    count: Annotated[int, Because("the parts are numbered 01 to 99")] = Field(
-        ge=1,
-        le=99,
-        description="How many nodes share the runs. Each makes its share of the baseline and of every other "
-        "configuration, and is compared with its own baseline. In a sweep, each measures its share of the points.",
-    )
-    constraint: Annotated[Text | None, MAY_CHANGE] = Field(
-        default=None, description="Features that a node must have, as for `sbatch --constraint`.", examples=["typea"]
-    )
-    partition: Annotated[Text | None, MAY_CHANGE] = Field(
-        default=None, description="Slurm's partition.", examples=["main"]
-    )
-    account: Annotated[Text | None, MAY_CHANGE] = Field(default=None, description="Account that the jobs use.")
+    engine: Annotated[Text, MAY_CHANGE] = Field(examples=list(ENGINES))
+    """What starts the parts. `slurm`: Slurm, one job per node. `here`: this host, one part after another, to try it
+    without a cluster. Another distribution can add an engine."""
+    count: Annotated[int, Because("the parts are numbered 01 to 99")] = Field(ge=1, le=99)
+    """How many nodes share the runs. Each makes its share of the baseline and of every other configuration, and is
+    compared with its own baseline. In a sweep, each measures its share of the points."""
+    constraint: Annotated[Text | None, MAY_CHANGE] = Field(default=None, examples=["typea"])
+    """Features that a node must have, as for `sbatch --constraint`."""
+    partition: Annotated[Text | None, MAY_CHANGE] = Field(default=None, examples=["main"])
+    """Slurm's partition."""
+    account: Annotated[Text | None, MAY_CHANGE] = Field(default=None)
+    """Account that the jobs use."""
     time: Annotated[Annotated[str, StringConstraints(pattern=SLURM_TIME)] | None, MAY_CHANGE] = Field(
-        default=None,
-        description="Time limit of a job, as for `sbatch --time`. If the limit ends a job, its part is submitted "
-        "again.",
-        examples=["2:00:00"],
+        default=None, examples=["2:00:00"]
     )
+    """Time limit of a job, as for `sbatch --time`. If the limit ends a job, its part is submitted again."""
     patience: Annotated[TimeSpan, MAY_CHANGE] = Field(
         default_factory=lambda: parse_duration(DEFAULT_PATIENCE),
-        description="How long the campaign waits for a node that is down or drained, once all other parts have ended. "
-        "Then it ends without that part, and the report names it. In a search for a partition, also how long a node "
-        "waits for a further candidate.",
         examples=["2 h"],
         json_schema_extra={"default": DEFAULT_PATIENCE},
     )
-    stage: Annotated[AbsoluteFolder | None, ADDED_LATER] = Field(
-        default=None,
-        description="Existing folder of each node's own disk, an absolute path. Before a node's first run, the builds "
-        "and input files are copied there, and the program runs from the copy; after the last run, the copy is "
-        "removed. Without it, the program runs from the campaign's folder.",
-        examples=["/tmp"],
-    )
-    extra: Annotated[Texts, MAY_CHANGE] = Field(
-        default=(), description="Further options of `sbatch`, one per item.", examples=[["--qos=long"]]
-    )
+    """How long the campaign waits for a node that is down or drained, once all other parts have ended. Then it ends
+    without that part, and the report names it. In a search for a partition, also how long a node waits for a further
+    candidate."""
+    stage: Annotated[AbsoluteFolder | None, ADDED_LATER] = Field(default=None, examples=["/tmp"])
+    """Existing folder of each node's own disk, an absolute path. Before a node's first run, the builds and input files
+    are copied there, and the program runs from the copy; after the last run, the copy is removed. Without it, the
+    program runs from the campaign's folder."""
+    extra: Annotated[Texts, MAY_CHANGE] = Field(default=(), examples=[["--qos=long"]])
+    """Further options of `sbatch`, one per item."""
 
 
 def _check(draft: Draft) -> None:
@@ -84,29 +71,35 @@ def _check(draft: Draft) -> None:
                 draft.report_key(
                     ("nodes", key), f"`{key}` is an option of Slurm, and has no meaning with `engine: here`"
                 )
-    if draft.spec is not None and draft.spec.nodes is not None:
-        programs = [draft.spec.of_program(name).program for name in ("", *draft.spec.programs)]
-        if draft.has("nodes", "stage") and not any(one.build or one.inputs or one.prepare for one in programs):
-            draft.report_key(
-                ("nodes", "stage"), "`stage` has nothing to copy: the program has neither `build` nor input files"
+    spec = draft.spec
+    if spec is None or spec.nodes is None:
+        return
+    design, count = spec.campaign, spec.nodes.count
+    programs = [spec.of_program(name).program for name in ("", *spec.programs)]
+    if draft.has("nodes", "stage") and not any(one.build or one.inputs or one.prepare for one in programs):
+        draft.report_key(
+            ("nodes", "stage"), "`stage` has nothing to copy: the program has neither `build` nor input files"
+        )
+    if spec.parameters:
+        if (points := count_points(spec)) < count:
+            draft.report(
+                ("nodes", "count"),
+                f"`count` is {count}, and the sweep has {counted(points, 'point')}: a node measures whole points. "
+                f"Set `count` to {points} or less, or give the sweep more points",
             )
-    if draft.spec is not None and draft.spec.nodes is not None and draft.spec.parameters:
-        points = draft.spec.campaign.points
-        _check_points(draft, draft.spec.nodes.count, combinations(draft.spec.parameters) if points is None else points)
-    elif draft.spec is not None and draft.spec.nodes is not None:
-        design, count = draft.spec.campaign, draft.spec.nodes.count
-        for key, runs, least in (
-            ("baseline_runs", design.baseline_runs, LEAST_BASELINE_RUNS),
-            ("runs", design.runs, LEAST_RUNS),
-        ):
-            if key == "runs" and not (draft.spec.measure.software or draft.spec.programs):
-                continue  # the baseline alone
-            if runs // count < least:
-                draft.report(
-                    ("campaign", key) if draft.has("campaign", key) else ("nodes", "count"),
-                    f"`{key}: {runs}` gives each of {count} nodes {counted(runs // count, 'run')}; the minimum is "
-                    f"{least}: set `{key}` to {least * count} or more, or `count` to fewer nodes",
-                )
+        return
+    for key, runs, least in (
+        ("baseline_runs", design.baseline_runs, LEAST_BASELINE_RUNS),
+        ("runs", design.runs, LEAST_RUNS),
+    ):
+        if key == "runs" and not (spec.measure.software or spec.programs):
+            continue  # the baseline alone
+        if runs // count < least:
+            draft.report(
+                ("campaign", key) if draft.has("campaign", key) else ("nodes", "count"),
+                f"`{key}: {runs}` gives each of {count} nodes {counted(runs // count, 'run')}; the minimum is {least}: "
+                f"set `{key}` to {least * count} or more, or `count` to fewer nodes",
+            )
 
 
 def _check_engine(draft: Draft, engine: str) -> None:
@@ -119,26 +112,10 @@ def _check_engine(draft: Draft, engine: str) -> None:
         draft.report(("nodes", "engine"), f"there is no engine `{engine}`; {meant}")
 
 
-def _check_points(draft: Draft, nodes: int, points: int) -> None:
-    """Refuse nodes that would have no point."""
-    if points < nodes:
-        draft.report(
-            ("nodes", "count"),
-            f"`count` is {nodes}, and the sweep has {counted(points, 'point')}: a node measures whole points. "
-            f"Set `count` to {points} or less, or give the sweep more points",
-        )
-
-
 NODES = SpecKey(
     "nodes",
     Annotated[Nodes | None, ADDED_LATER],
     "Nodes of a cluster that share the runs. Without it, this host makes them all.",
     _check,
     examples=({"engine": "slurm", "count": 4, "constraint": "typea", "time": "2:00:00"},),
-    notes="""\
-- With `nodes`, `baseline_runs` and `runs` are totals, and each node makes its share: at least 5 of the baseline, and 2
-  of every other configuration. In a sweep with `nodes`, there are at least as many points as nodes, and no parameter or
-  metric is called `node`. With `layouts: varied`, each node has layouts of its own, and runs the program from a copy of
-  the builds.
-""",
 )

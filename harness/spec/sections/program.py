@@ -13,13 +13,31 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from unperturbed.harness.spec.draft import Draft
-from unperturbed.harness.spec.model import ADDED_LATER, MAY_CHANGE, Because, Frozen, Section, SpecKey, empty, reading
-from unperturbed.harness.spec.values.events import PRELOADED, means_of
-from unperturbed.harness.spec.values.placeholders import PARAMETER, PLACEHOLDERS, find_placeholders, substitute
-from unperturbed.harness.spec.values.quantities import TimeSpan, parse_duration
-from unperturbed.harness.spec.values.text import PackageName, Sha256, Text, Texts, VariableName
-from unperturbed.harness.spec.yaml.positions import YamlPath
+from unperturbed.harness.spec.model import (
+    ADDED_LATER,
+    MAY_CHANGE,
+    Because,
+    Draft,
+    Frozen,
+    Section,
+    SpecKey,
+    empty,
+    reading,
+)
+from unperturbed.harness.spec.quantities import TimeSpan, parse_duration
+from unperturbed.harness.spec.sections._metrics import PRELOADED, means_of
+from unperturbed.harness.spec.text import (
+    PARAMETER,
+    PLACEHOLDERS,
+    PackageName,
+    Sha256,
+    Text,
+    Texts,
+    VariableName,
+    find_placeholders,
+    substitute,
+)
+from unperturbed.harness.spec.yaml import YamlPath
 
 DEFAULT_TIMEOUT = "10 min"
 
@@ -36,8 +54,10 @@ _MOST_LISTED = 500
 class CompilerFields(Section):
     """The compilers that {cc} and {cxx} call after instrumenting the source."""
 
-    cc: Text = Field(default="gcc", description="C compiler.", examples=["gcc", "clang"])
-    cxx: Text = Field(default="g++", description="C++ compiler.", examples=["g++", "clang++"])
+    cc: Text = Field(default="gcc", examples=["gcc", "clang"])
+    """C compiler."""
+    cxx: Text = Field(default="g++", examples=["g++", "clang++"])
+    """C++ compiler."""
 
 
 Compilers = Annotated[
@@ -49,97 +69,60 @@ OutputDigest = Annotated[str, reading(Sha256, lambda text: text.removeprefix("sh
 class Program(Section):
     """The program: where its source is, how it is built and run, and what a correct run gives."""
 
-    source: Text | None = Field(
-        default=None,
-        description="Folder of the program's source, relative to the spec. It is copied for each build and never "
-        "written to.",
-        examples=["blocksort"],
-    )
-    debian: PackageName | None = Field(
-        default=None,
-        description="Debian source package to build instead of a folder; `upstream:NAME` for its upstream source "
-        "without Debian's patches.",
-        examples=["bzip2"],
-    )
-    build: Text | None = Field(
-        default=None,
-        description="Command that builds the program, run in a copy of its source, once for each configuration. "
-        "`{cc}` and `{cxx}` are the instrumenting compilers. Without it nothing is built, and `run` "
-        "names an existing program.",
-        examples=["make CC={cc}"],
-    )
+    source: Text | None = Field(default=None, examples=["blocksort"])
+    """Folder of the program's source, relative to the spec. It is copied for each build and never written to."""
+    debian: PackageName | None = Field(default=None, examples=["bzip2"])
+    """Debian source package to build instead of a folder; `upstream:NAME` for its upstream source without Debian's
+    patches."""
+    build: Text | None = Field(default=None, examples=["make CC={cc}"])
+    """Command that builds the program, run in a copy of its source, once for each configuration. `{cc}` and `{cxx}` are
+    the instrumenting compilers. Without it nothing is built, and `run` names an existing program."""
     compilers: Compilers = Field(
         default_factory=lambda: MappingProxyType({"cc": "gcc", "cxx": "g++"}),
-        description="The compilers that `{cc}` and `{cxx}` call.",
         json_schema_extra={"default": {"cc": "gcc", "cxx": "g++"}},
     )
-    prepare: Text | None = Field(
-        default=None,
-        description="Command that makes input files in `{inputs}`. Run once in a campaign, without a shell, in the "
-        "folder of the untouched build.",
-        examples=["{python} make_corpus.py --size 600000 {inputs}/corpus.txt"],
-    )
-    run: Text = Field(
-        description="Command that runs the program. It is split into words as a shell would, but no shell runs it "
-        "unless `shell: true`.",
-        examples=["{build}/blocksort -c {inputs}/corpus.txt"],
-    )
-    sampled: Annotated[Text | None, ADDED_LATER] = Field(
-        default=None,
-        description="Name of the program to sample, if `run` starts it by another one (`perf`, `env`) and nothing is "
-        "built. By default the first word of `run`.",
-        examples=["sorter"],
-    )
-    shell: bool = Field(
-        default=False,
-        description="Have `/bin/sh` run `build` and `run`, for pipes, redirections and lists of commands.",
-    )
-    inputs: Texts = Field(
-        default=(),
-        description="Input files, relative to the spec. They are copied into `{inputs}` by their file name.",
-    )
-    stdin: Text | None = Field(
-        default=None,
-        description="File that the program reads as its standard input; nothing by default.",
-        examples=["{inputs}/corpus.txt"],
-    )
-    outputs: Texts = Field(
-        default=(),
-        description="Files, relative to the working folder, whose content belongs to the result, as standard output "
-        "does.",
-    )
+    """The compilers that `{cc}` and `{cxx}` call."""
+    prepare: Text | None = Field(default=None, examples=["{python} make_corpus.py --size 600000 {inputs}/corpus.txt"])
+    """Command that makes input files in `{inputs}`. Run once in a campaign, without a shell, in the folder of the
+    untouched build."""
+    run: Text = Field(examples=["{build}/blocksort -c {inputs}/corpus.txt"])
+    """Command that runs the program. It is split into words as a shell would, but no shell runs it unless `shell:
+    true`."""
+    sampled: Annotated[Text | None, ADDED_LATER] = Field(default=None, examples=["sorter"])
+    """Name of the program to sample, if `run` starts it by another one (`perf`, `env`) and nothing is built. By default
+    the first word of `run`."""
+    shell: bool = Field(default=False)
+    """Have `/bin/sh` run `build` and `run`, for pipes, redirections and lists of commands."""
+    inputs: Texts = Field(default=())
+    """Input files, relative to the spec. They are copied into `{inputs}` by their file name."""
+    stdin: Text | None = Field(default=None, examples=["{inputs}/corpus.txt"])
+    """File that the program reads as its standard input; nothing by default."""
+    outputs: Texts = Field(default=())
+    """Files, relative to the working folder, whose content belongs to the result, as standard output does."""
     environment: Annotated[Mapping[VariableName, str], Frozen] = Field(
-        default_factory=empty,
-        description="Environment variables. The program gets these, PATH, HOME (the scratch folder) and LC_ALL (C), "
-        "and no others.",
-        json_schema_extra={"default": {}},
+        default_factory=empty, json_schema_extra={"default": {}}
     )
-    working_folder: Text = Field(
-        default="{scratch}",
-        description="Folder in which the program runs: `{scratch}`, `{build}`, `{spec}` or a folder below one of "
-        "them, or an absolute path. Only `{scratch}` is fresh for each run. In other folders, a run finds what "
-        "earlier runs left.",
-    )
+    """Environment variables. The program gets these, PATH, HOME (the scratch folder) and LC_ALL (C), and no others."""
+    working_folder: Text = Field(default="{scratch}")
+    """Folder in which the program runs: `{scratch}`, `{build}`, `{spec}` or a folder below one of them, or an absolute
+    path. Only `{scratch}` is fresh for each run. In other folders, a run finds what earlier runs left."""
     timeout: Annotated[TimeSpan, MAY_CHANGE] = Field(
         default_factory=lambda: parse_duration(DEFAULT_TIMEOUT),
-        description="Time after which a run is stopped and counts as failed. A simulated run is 25 to 60 times slower "
-        "than the program alone.",
         examples=["2 min"],
         json_schema_extra={"default": DEFAULT_TIMEOUT},
     )
+    """Time after which a run is stopped and counts as failed. A simulated run is 25 to 60 times slower than the program
+    alone."""
     exit_code: Annotated[int, Because("a process cannot end with another; 128 + n means killed by signal n")] = Field(
-        default=0, ge=0, le=255, description="Exit code of a correct run."
+        default=0, ge=0, le=255
     )
-    output_digest: OutputDigest | None = Field(
-        default=None,
-        description="`sha256:` and the SHA-256 of standard output followed by the outputs. By default, that of the "
-        "untouched program, which runs once before all other runs.",
-    )
-    result: Annotated[Literal["same", "any"], ADDED_LATER] = Field(
-        default="same",
-        description="`same`: each run must give the result of the untouched program, byte for byte, because a counter "
-        "must not change it. `any`, for a program that prints times or addresses: only the exit code must be correct.",
-    )
+    """Exit code of a correct run."""
+    output_digest: OutputDigest | None = Field(default=None)
+    """`sha256:` and the SHA-256 of standard output followed by the outputs. By default, that of the untouched program,
+    which runs once before all other runs."""
+    result: Annotated[Literal["same", "any"], ADDED_LATER] = Field(default="same")
+    """`same`: each run must give the result of the untouched program, byte for byte, because a counter must not change
+    it. `any`, for a program that prints times or addresses: only the exit code must be correct."""
 
 
 def _check(draft: Draft) -> None:
@@ -229,12 +212,12 @@ def check_placeholders(draft: Draft, path: YamlPath, field: str, text: str) -> N
             draft.report(path, f"{what}; {hint} (the text itself is written `{{{{{name}}}}}`)")
         elif name in ("build", "source") and not draft.has("program", "build"):
             draft.report(path, f"`{{{name}}}` stands for nothing: without `build` nothing is built")
-        elif name == "inputs" and field != "prepare" and not _has_inputs(draft):
+        elif (
+            name == "inputs"
+            and field != "prepare"
+            and not (draft.has("program", "inputs") or draft.has("program", "prepare"))
+        ):
             draft.report(path, "`{inputs}` would be empty: list files under `inputs`, or make them by `prepare`")
-
-
-def _has_inputs(draft: Draft) -> bool:
-    return draft.has("program", "inputs") or draft.has("program", "prepare")
 
 
 def check_words(draft: Draft, path: YamlPath) -> None:
@@ -288,7 +271,10 @@ def _check_program_is_there(draft: Draft) -> None:
         empty_there = ", which is empty when a run starts" if working_folder.startswith("{scratch}") else ""
         what = f"`{word}` would be looked for in the working folder{empty_there}: write `{start}/{name}`"
         draft.report(path, what)
-    elif any(name.startswith(PARAMETER) for name in find_placeholders(word)) and _is_looked_into(draft):
+    elif any(name.startswith(PARAMETER) for name in find_placeholders(word)) and (
+        # A preloaded sampler, or a metric that is not compiled in, needs to know which program runs.
+        not draft.has("program", "build") or _means(draft) - {"compiled"}
+    ):
         draft.report(
             path,
             f"`{word}`: the program itself cannot be another at each point where the sampler or a metric is put into "
@@ -301,11 +287,6 @@ def _check_program_is_there(draft: Draft) -> None:
         if shutil.which(program, path=search) is None:
             where = "is no program" if "/" in word else f"is no program on the PATH ({search})"
             draft.report(path, f"`{word}` {where}, and without `build` none is made: install it, or give its path")
-
-
-def _is_looked_into(draft: Draft) -> bool:
-    """Return whether a preloaded sampler, or a metric that is not compiled in, needs to know which program runs."""
-    return not draft.has("program", "build") or bool(_means(draft) - {"compiled"})
 
 
 def _check_working_folder(draft: Draft) -> None:
@@ -354,13 +335,9 @@ def _check_stdin(draft: Draft) -> None:
 
 
 def _check_outputs(draft: Draft) -> None:
-    seen: set[str] = set()
-    for path, text in draft.texts("program", "outputs"):
+    for path, text in draft.distinct_texts("program", "outputs"):
         if text.startswith(("/", "{")) or ".." in PurePosixPath(text).parts:
             draft.report(path, f"`{text}`: an output is named relative to the working folder, and lies in it")
-        if text in seen:
-            draft.report(path, f"`{text}` appears twice here")
-        seen.add(text)
 
 
 def _check_environment(draft: Draft) -> None:
@@ -392,32 +369,4 @@ def _no_such(draft: Draft, kind: str, text: str) -> str:
     return f"there is no {kind} `{text}` (looked for from the spec's folder){f'; {hint}' if hint else ''}"
 
 
-PROGRAM = SpecKey(
-    "program",
-    Program,
-    "Which program: its source, how it is built and run.",
-    _check,
-    required=True,
-    sample="""\
-program:
-  source: blocksort                  # or   debian: bzip2
-  prepare: "{python} make_corpus.py --size 600000 {inputs}/corpus.txt"
-  build: make CC={cc}
-  compilers: {cc: gcc, cxx: g++}
-  run: "{build}/blocksort -c {inputs}/corpus.txt"
-  shell: false
-  inputs: [words.txt]
-  stdin: "{inputs}/words.txt"
-  outputs: [out.bin]
-  environment: {TZ: UTC}
-  working_folder: "{scratch}"
-  timeout: 2 min
-  exit_code: 0
-  result: same                       # or   any, for a program that prints times
-""",
-    notes="""\
-- Give `source` or `debian`, not both. With neither, leave `build` out too. `run` then names a program of this host, and
-  only software metrics that need no source are possible (`probe`, `preload`, `python`).
-- With software metrics that are compiled in, `build` must call `{cc}` or `{cxx}`.
-""",
-)
+PROGRAM = SpecKey("program", Program, "Which program: its source, how it is built and run.", _check, required=True)

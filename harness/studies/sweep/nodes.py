@@ -13,7 +13,7 @@ from unperturbed.harness.nodes.coordinate import Coordination, coordinated
 from unperturbed.harness.nodes.kinds import SWEEPS
 from unperturbed.harness.nodes.shares import NodePart, dealt_points, differing_facts, reading
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
-from unperturbed.harness.spec.sweep_points import points
+from unperturbed.harness.spec.sections.parameters import points
 from unperturbed.harness.studies.sweep.rows import Recorded, read_recorded
 from unperturbed.harness.studies.sweep.runs import run_sweep
 from unperturbed.harness.studies.sweep.table import SweepTable, join_recorded

@@ -18,7 +18,7 @@ from unperturbed.errors import SpecError
 from unperturbed.harness.campaign.plan import FURTHER_NATIVE, NATIVE, PAD_BYTES, PlannedRun, configurations
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.sections.campaign import BASELINE, REFERENCE
-from unperturbed.harness.spec.sweep_points import count_points
+from unperturbed.harness.spec.sections.parameters import count_points
 
 _SYSTEM, _SOFTWARE = "system", "software"
 

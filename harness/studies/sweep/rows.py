@@ -11,8 +11,7 @@ from unperturbed.collectors.data import Metric
 from unperturbed.harness.campaign.manifest import Manifest, RunState
 from unperturbed.harness.campaign.plan import FURTHER_NATIVE, NATIVE
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
-from unperturbed.harness.spec.sections.parameters import TIME_COLUMNS
-from unperturbed.harness.spec.values.parameters import Value
+from unperturbed.harness.spec.sections.parameters import TIME_COLUMNS, Value
 
 
 @dataclass(frozen=True)

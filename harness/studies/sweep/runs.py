@@ -17,8 +17,7 @@ from typing import Any
 
 from unperturbed.collectors.planning.passes import Passes
 from unperturbed.errors import HostError, RunError
-from unperturbed.harness.campaign.attempts import Attempt, RunQueue, RunResult
-from unperturbed.harness.campaign.execution import SWEEP, lock_campaign
+from unperturbed.harness.campaign.execution import SWEEP, Attempt, RunQueue, RunResult, lock_campaign
 from unperturbed.harness.campaign.manifest import Manifest
 from unperturbed.harness.campaign.plan import NATIVE, PlannedRun, configurations
 from unperturbed.harness.campaign.preparation import build_and_stage, detect_host, make_empty_folder
@@ -30,9 +29,8 @@ from unperturbed.harness.program.process import Command, launch
 from unperturbed.harness.program.software_metrics import SoftwareMetrics
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.sections.campaign import REFERENCE
+from unperturbed.harness.spec.sections.parameters import Value, at_a_point, points
 from unperturbed.harness.spec.sections.program import PROGRAM_PATH
-from unperturbed.harness.spec.sweep_points import at_a_point, points
-from unperturbed.harness.spec.values.parameters import Value
 from unperturbed.harness.studies.sweep.plan import (
     Step,
     check_sweep_budget,

@@ -20,8 +20,7 @@ from unperturbed.common.table import Column as TableColumn
 from unperturbed.common.wording import counted
 from unperturbed.harness.campaign.manifest import Manifest
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
-from unperturbed.harness.spec.sections.parameters import NODE_COLUMN, TIME_COLUMNS
-from unperturbed.harness.spec.values.parameters import Between, Value
+from unperturbed.harness.spec.sections.parameters import NODE_COLUMN, TIME_COLUMNS, Between, Value
 from unperturbed.harness.studies.sweep.rows import Missing, Recorded, count_native_runs, read_recorded, totals_of_row
 
 _SHORT = 20

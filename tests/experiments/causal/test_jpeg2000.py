@@ -22,7 +22,7 @@ from experiments.causal.jpeg import findings, models, sizes, tables
 from unperturbed.collectors.data import Column
 from unperturbed.errors import DataError
 from unperturbed.harness.spec.load import load_spec
-from unperturbed.harness.spec.values.parameters import Listed
+from unperturbed.harness.spec.sections.parameters import Listed
 
 FOLDER = Path(__file__).parents[3] / "experiments" / "causal"
 IMAGES = {"photograph": 5.0, "text": 6.0, "cartoon": 3.0}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from unperturbed.harness.spec.load import load_spec
-from unperturbed.harness.spec.values.parameters import Between, Listed
+from unperturbed.harness.spec.sections.parameters import Between, Listed
 
 CAUSAL = Path(__file__).parents[3] / "experiments" / "causal"
 DATATYPES = ("short", "int", "long", "float", "double", "longdouble")

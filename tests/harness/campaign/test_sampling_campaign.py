@@ -198,7 +198,7 @@ def test_what_only_the_simulator_counts_the_observer_cannot(tmp_path: Path) -> N
     ("changes", "code", "said"),
     [
         ({"measure__os": ["blocks_read"]}, 2, "take `bytes_read`"),
-        ({"measure__observer_cpu": 4000}, 3, "4000 is not among the processors that may be used here"),
+        ({"measure__observer_cpu": 4000}, 3, "4000 is not among the processors allowed here"),
     ],
 )
 def test_what_the_observer_cannot_do_is_said(tmp_path: Path, changes: dict[str, object], code: int, said: str) -> None:

@@ -17,7 +17,7 @@ import pytest
 
 from tests.harness.phases_campaign import unperturbed, write_spec
 from unperturbed.harness.host.checks.counting import core_pmus, tracepoints
-from unperturbed.harness.host.kernel_files import REAL, detect_host, find_tool
+from unperturbed.harness.host.doctor import REAL, detect_host, find_tool
 
 
 def report(done: subprocess.CompletedProcess[str], code: int) -> dict[str, Any]:

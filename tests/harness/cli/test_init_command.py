@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.harness.phases_campaign import PHASES, unperturbed
-from unperturbed.harness.drafts.examples import EXAMPLES
+from unperturbed.harness.drafts.starters import EXAMPLES
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.load import load_spec
 

@@ -11,7 +11,7 @@ import pytest
 from tests.harness.phases_campaign import unperturbed
 from unperturbed.errors import RunError
 from unperturbed.harness.drafts.command import Choices, describe_command
-from unperturbed.harness.drafts.counting import choose_counted
+from unperturbed.harness.drafts.trial import choose_counted
 
 _WORK = "int main(int argc, char **argv) { volatile long n = 0; while (n < 200000000) n++; return argc == 2 ? 0 : 7; }"
 
@@ -69,7 +69,7 @@ def test_piped_input_is_kept_for_every_run(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert not list(tmp_path.iterdir()), "a dry run writes nothing"
     keep = (
-        "from pathlib import Path; from unperturbed.harness.drafts.stdin import spool_stdin; "
+        "from pathlib import Path; from unperturbed.harness.drafts.saving import spool_stdin; "
         f"spool_stdin(print).keep(Path({str(tmp_path / 'kept')!r}))"
     )
     subprocess.run([sys.executable, "-c", keep], input=b"hello" * 50_000, check=True)

@@ -79,14 +79,14 @@ def test_a_format_of_another_distribution(trace: Trace, toys: Path) -> None:
         assert (toys / words[1]).read_text() == "3\n0\n5\n"
         assert (toys / words[1]).with_suffix(".names").read_text() == "ties"
     assert list(formats("trace")) == [
-        "arrow",
-        "csv",
         "ctf",
         "openmetrics",
         "paraver",
-        "parquet",
         "perfetto",
         "pyperf",
+        "csv",
+        "arrow",
+        "parquet",
         "lines",
     ]
     assert list(formats("model")) == ["dot", "gml", "graphml", "json"]

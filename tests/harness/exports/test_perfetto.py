@@ -23,7 +23,7 @@ from unperturbed.collectors.data import Metric, Trace
 from unperturbed.harness.exports import export
 from unperturbed.harness.exports.content.runs import read_runs
 from unperturbed.harness.exports.content.timeline import place_on_axis
-from unperturbed.harness.exports.perfetto.packets import encode_varints
+from unperturbed.harness.exports.perfetto import encode_varints
 
 BOOTTIME = 6
 

@@ -25,8 +25,7 @@ from tests.harness.host.doctor_trees import (
     plant,
     statuses,
 )
-from unperturbed.harness.host.doctor import examine
-from unperturbed.harness.host.kernel_files import cpu_list, ranges
+from unperturbed.harness.host.doctor import cpu_list, examine, ranges
 
 
 @pytest.fixture(autouse=True)

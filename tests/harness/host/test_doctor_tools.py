@@ -19,9 +19,15 @@ from unperturbed.errors import HostError
 from unperturbed.harness.host.checks.counting import core_pmus
 from unperturbed.harness.host.checks.load import BusyProcess, busy_processes, neighbours
 from unperturbed.harness.host.checks.tools import PapiVerdict, ask, papi, papi_version, versions
-from unperturbed.harness.host.doctor import Finding, examine
-from unperturbed.harness.host.kernel_files import REAL
-from unperturbed.harness.host.pyperf import PyperfAnswer, ask_pyperf, pyperf_findings, read_answer
+from unperturbed.harness.host.doctor import (
+    REAL,
+    Finding,
+    PyperfAnswer,
+    ask_pyperf,
+    examine,
+    pyperf_findings,
+    read_pyperf_answer,
+)
 
 
 def test_libpapi_answers_for_itself() -> None:
@@ -127,7 +133,7 @@ Run "python -m pyperf system tune" to tune the system configuration to run bench
 
 
 def test_what_pyperf_says_is_read_and_not_said_twice() -> None:
-    answer = read_answer(PYPERF)
+    answer = read_pyperf_answer(PYPERF)
     assert len(answer.advice) == 4
     assert answer.errors == ("CPU Frequency: Unable to read CPU frequency",)
     known = [

@@ -9,7 +9,7 @@ import pytest
 from pyperf._collect_metadata import collect_metadata
 
 from unperturbed.harness.host import state as host
-from unperturbed.harness.host.pyperf import PyperfAnswer, ask_pyperf
+from unperturbed.harness.host.doctor import PyperfAnswer, ask_pyperf
 
 
 @pytest.fixture(scope="module")

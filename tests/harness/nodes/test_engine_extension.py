@@ -11,8 +11,8 @@ from tests.common.distribution import write_distribution
 from tests.harness.nodes.test_here import done as done_runs
 from tests.harness.nodes.test_here import quick_spec
 from tests.harness.phases_campaign import unperturbed
-from unperturbed.harness.spec.errors import InvalidSpec
 from unperturbed.harness.spec.load import load_spec
+from unperturbed.harness.spec.yaml import InvalidSpec
 
 TOY = """
 from unperturbed.harness.nodes.engines.here import Here

@@ -24,7 +24,7 @@ from unperturbed.harness.nodes.shares import dealt_points
 from unperturbed.harness.nodes.status import read_status
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.load import parse_spec
-from unperturbed.harness.spec.sweep_points import points
+from unperturbed.harness.spec.sections.parameters import points
 
 SWEEP: dict[str, Any] = {
     "name": "swept",

@@ -8,7 +8,7 @@ from typing import Any
 
 from jsonschema import Draft202012Validator
 
-from unperturbed.harness.results.schemas import result_schema
+from unperturbed.harness.results import result_schema
 
 
 def schema_faults(name: str, data: Any) -> list[str]:

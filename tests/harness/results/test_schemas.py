@@ -13,8 +13,8 @@ from tests.analysis.report.partition.partitions import make_plan
 from tests.analysis.report.synthetic import make_content
 from tests.harness.results.schema_faults import schema_faults
 from unperturbed.analysis.report import to_json
-from unperturbed.harness.results.schemas import result_schema
-from unperturbed.harness.spec.schema import json_schema
+from unperturbed.harness.results import result_schema
+from unperturbed.harness.spec.validation import json_schema
 
 SCHEMAS: dict[str, dict[str, Any]] = {
     "spec": json_schema(),

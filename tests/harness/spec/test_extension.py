@@ -16,14 +16,14 @@ from pydantic import Field, create_model
 
 from tests.harness.spec.json_schema_check import accepts
 from unperturbed.errors import HostError
-from unperturbed.harness.spec import messages, schema
+from unperturbed.harness.spec import validation
 from unperturbed.harness.spec.campaign_spec import CampaignSpec, spec_keys, spec_model
 from unperturbed.harness.spec.docs import SMALL_EXAMPLE, spec_markdown
-from unperturbed.harness.spec.errors import InvalidSpec
 from unperturbed.harness.spec.load import load_spec, parse_spec
 from unperturbed.harness.spec.model import Because
-from unperturbed.harness.spec.schema import json_schema, mappings
 from unperturbed.harness.spec.sections.measure import Measure
+from unperturbed.harness.spec.validation import json_schema, mappings
+from unperturbed.harness.spec.yaml import InvalidSpec
 
 ROOT = Path(__file__).parents[3]
 
@@ -166,30 +166,12 @@ def test_a_key_whose_model_is_lax_or_whose_name_is_taken_is_refused(distribution
         load_spec(spec)
 
 
-def test_a_new_module_among_the_sections_is_a_new_key(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spec: Path
-) -> None:
-    from unperturbed.harness.spec import sections
-
-    (tmp_path / "sections").mkdir()
-    (tmp_path / "sections/power.py").write_text(TOY)
-    monkeypatch.setattr(sections, "__path__", [*sections.__path__, str(tmp_path / "sections")])
-    _forget()
-    try:
-        spec.write_text(f"{SMALL_EXAMPLE}power: {{watts: 90}}\n")
-        assert load_spec(spec).extensions["power"].watts == 90
-    finally:
-        sys.modules.pop(f"{sections.__name__}.power", None)
-        _forget()
-
-
 def test_a_new_field_of_a_section_is_its_field_alone(monkeypatch: pytest.MonkeyPatch, spec: Path) -> None:
     warm_up = Annotated[int, Because("the cache is warm by then")]
     field = Field(default=0, le=9, description="Runs before the first.", examples=[3])
     section = create_model("Measure", __base__=Measure, __doc__=Measure.__doc__, warm_up=(warm_up, field))
     model = create_model("CampaignSpec", __base__=CampaignSpec, measure=(section, CampaignSpec.model_fields["measure"]))
-    for module in (messages, schema):
-        monkeypatch.setattr(module, "spec_model", lambda: model)
+    monkeypatch.setattr(validation, "spec_model", lambda: model)
     spec.write_text(SMALL_EXAMPLE.replace("measure:\n", "measure:\n  warm_up: 3\n"))
     assert load_spec(spec).measure.warm_up == 3
     line = spec.read_text().splitlines().index("  warm_up: 3") + 1
@@ -216,7 +198,7 @@ def test_no_field_is_named_where_messages_schema_reference_and_digest_are_made()
         "name",
         "size",
     }  # words of Python and of paths too
-    for module in ("messages", "schema", "draft", "errors", "model", "docs"):
+    for module in ("validation", "yaml", "model", "docs"):
         tree = ast.parse((ROOT / f"harness/spec/{module}.py").read_text())
         texts = {
             node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from unperturbed.errors import SpecError
-from unperturbed.harness.spec.errors import InvalidSpec, Position
 from unperturbed.harness.spec.load import parse_spec
+from unperturbed.harness.spec.yaml import InvalidSpec, Position
 
 _TABLE = Path(__file__).with_name("faults.txt")
 

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from unperturbed.errors import SpecError
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.docs import SWEEP_EXAMPLE, full_example
-from unperturbed.harness.spec.errors import InvalidSpec
 from unperturbed.harness.spec.load import parse_spec
-from unperturbed.harness.spec.yaml.positions import decode
+from unperturbed.harness.spec.yaml import InvalidSpec, decode
 
 _FOLDER = Path(__file__).parent
 _FULL: dict[str, Any] = yaml.safe_load(full_example())

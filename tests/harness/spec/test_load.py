@@ -16,10 +16,9 @@ from unperturbed.collectors.sources.callgrind import Cache, Machine
 from unperturbed.errors import SpecError
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.docs import SMALL_EXAMPLE, full_example
-from unperturbed.harness.spec.errors import InvalidSpec
 from unperturbed.harness.spec.load import load_spec, parse_spec
-from unperturbed.harness.spec.values.intervals import Interval, WorkInterval, parse_interval
-from unperturbed.harness.spec.values.quantities import Duration
+from unperturbed.harness.spec.quantities import Duration, Interval, WorkInterval, parse_interval
+from unperturbed.harness.spec.yaml import InvalidSpec
 from unperturbed.instrument.events import Event
 
 MINIMAL = """\

@@ -37,7 +37,7 @@ def test_data_files(tmp_path: Path) -> None:
         database.execute("CREATE TABLE t (a)")
     database.close()
     assert f"`unperturbed check {tmp_path}`" in _refused(tmp_path / "campaign.sqlite")
-    assert "the folder of a campaign" in _refused(tmp_path)
+    assert "a campaign's folder" in _refused(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from unperturbed.harness.program.process import program_command
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.docs import SWEEP_EXAMPLE
-from unperturbed.harness.spec.errors import InvalidSpec
 from unperturbed.harness.spec.load import parse_spec
-from unperturbed.harness.spec.values.parameters import Between, Chosen, Listed
-from unperturbed.harness.spec.values.placeholders import find_placeholders, substitute
+from unperturbed.harness.spec.sections.parameters import Between, Chosen, Listed
+from unperturbed.harness.spec.text import find_placeholders, substitute
+from unperturbed.harness.spec.yaml import InvalidSpec
 
 
 def _parsed(values: Any, **design: Any) -> CampaignSpec:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unperturbed.errors import SpecError
-from unperturbed.harness.spec.values.placeholders import PLACEHOLDERS, find_placeholders, substitute
+from unperturbed.harness.spec.text import PLACEHOLDERS, find_placeholders, substitute
 
 
 @pytest.mark.parametrize(

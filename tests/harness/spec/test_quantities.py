@@ -9,14 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unperturbed.collectors.sources.callgrind import Cache
-from unperturbed.harness.spec.values.caches import CACHE_PATTERN, format_cache, parse_cache
-from unperturbed.harness.spec.values.quantities import (
+from unperturbed.harness.spec.quantities import (
+    CACHE_PATTERN,
     DURATION_PATTERN,
     DURATION_UNITS,
     SIZE_PATTERN,
     SIZE_UNITS,
     Duration,
+    format_cache,
     format_size,
+    parse_cache,
     parse_duration,
     parse_size,
 )

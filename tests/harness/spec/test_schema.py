@@ -15,11 +15,10 @@ from hypothesis import strategies as st
 from tests.harness.spec.json_schema_check import accepts
 from unperturbed.collectors.sources.catalogue import OS_METRICS, PRESETS
 from unperturbed.harness.spec.docs import SMALL_EXAMPLE, SWEEP_EXAMPLE, full_example, spec_markdown
-from unperturbed.harness.spec.errors import InvalidSpec
 from unperturbed.harness.spec.load import parse_spec
-from unperturbed.harness.spec.schema import definition_at, json_schema, mappings
-from unperturbed.harness.spec.values.quantities import DURATION_PATTERN
-from unperturbed.harness.spec.yaml.positions import read_yaml
+from unperturbed.harness.spec.quantities import DURATION_PATTERN
+from unperturbed.harness.spec.validation import definition_at, json_schema, mappings
+from unperturbed.harness.spec.yaml import InvalidSpec, read_yaml
 from unperturbed.instrument.events import event_keys
 
 _ROOT = Path(__file__).parents[3]

@@ -9,8 +9,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unperturbed.harness.spec.errors import InvalidSpec, Position
-from unperturbed.harness.spec.yaml.positions import MAX_BYTES, MAX_DEPTH, MAX_VALUES, decode, read_yaml
+from unperturbed.harness.spec.yaml import MAX_BYTES, MAX_DEPTH, MAX_VALUES, InvalidSpec, Position, decode, read_yaml
 
 
 def _refused(text: str) -> str:
@@ -186,7 +185,7 @@ def test_faults_that_do_not_hinder_the_rest(text: str, data: object, messages: l
         ("a: 'b\nc: 1\n", "f:1:4: the quote that opens here is never closed"),
         (
             'a: "\\d"\n',
-            "f:1:6: this `\\` begins no escape that YAML knows: in double quotes write `\\\\`, or use single quotes",
+            "f:1:6: unknown escape: in double quotes write `\\\\`, or use single quotes",
         ),
         (
             "a: 1\nbcd\ne: 2\n",
@@ -196,7 +195,7 @@ def test_faults_that_do_not_hinder_the_rest(text: str, data: object, messages: l
         ("a: - b\n", "f:1:4: a list with `-` begins on a line of its own; in one line write `[a, b]`"),
         (
             "a: | b\n",
-            "f:1:6: nothing may follow `|` or `>` in its line, and what follows is indented by spaces; quote text that "
+            "f:1:6: nothing may follow `|` or `>` in its line, and its text is indented by spaces; quote text that "
             "begins so",
         ),
         (
@@ -205,13 +204,13 @@ def test_faults_that_do_not_hinder_the_rest(text: str, data: object, messages: l
         ),
         (
             "a: 1\n...\nb\n",
-            "f:3:1: there is something before the first key or after the end: a spec is one mapping, with no lines "
-            "that begin with `%`",
+            "f:3:1: text before the first key or after the end: a spec is one mapping, without lines that "
+            "begin with `%`",
         ),
         (
             "%YAML 3.0\n---\na: 1\n",
-            "f:1:1: there is something before the first key or after the end: a spec is one mapping, with no lines "
-            "that begin with `%`",
+            "f:1:1: text before the first key or after the end: a spec is one mapping, without lines that "
+            "begin with `%`",
         ),
         ("%YAML " + "1" * 5000, "f:1:1: a number in a `%YAML` line or a `\\U` escape in double quotes is out of range"),
         ('a: "\\UFFFFFFFF"\n', "f:1:1: a number in a `%YAML` line or a `\\U` escape in double quotes is out of range"),

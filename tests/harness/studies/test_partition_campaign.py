@@ -245,7 +245,7 @@ def test_a_metric_that_counts_nothing_is_told(tmp_path: Path) -> None:
 def test_a_searchs_folder_is_no_campaign_to_check(found: Found) -> None:
     ended = unperturbed(found.folder, "check", found.campaign)
     assert ended.returncode == 2, ended.stderr
-    assert "run its plan.yaml for a campaign that can be checked" in ended.stderr
+    assert "to check a campaign, run its plan.yaml" in ended.stderr
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from unperturbed.errors import SpecError
 from unperturbed.harness.campaign.plan import PlannedRun
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.load import parse_spec
-from unperturbed.harness.spec.sweep_points import count_points, points
+from unperturbed.harness.spec.sections.parameters import count_points, points
 from unperturbed.harness.studies.sweep.plan import (
     Step,
     check_sweep_budget,

@@ -1,16 +1,30 @@
-"""Packets of a Perfetto trace, written as protobuf without its library: an event costs some nanoseconds so.
+"""Perfetto, for ui.perfetto.dev and trace_processor: a process a run, a track a metric.
 
-Field numbers are those of perfetto_trace.proto. Numbers that differ from event to event are written at one width for a
-whole track, the unused groups of seven bits as zeros: protobuf reads such varints, up to ten bytes, and all events of a
-track are then rows of one matrix.
+An interval's count stands at its begin and holds until the next one; the counter is 0 after the last interval, and
+after one that others do not join. So the sum of a counter's values is the run's total. A gauge stands at the end of the
+interval that it was read at. Counters of software that happen no more than once an interval on average have a track of
+instants besides.
+
+The packets are written as protobuf without its library: an event costs some nanoseconds so. Field numbers are those of
+perfetto_trace.proto. Numbers that differ from event to event are written at one width for a whole track, the unused
+groups of seven bits as zeros: protobuf reads such varints, up to ten bytes, and all events of a track are then rows of
+one matrix.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from unperturbed.harness.exports import Format, run_writers, title_of
+
+if TYPE_CHECKING:
+    from unperturbed.collectors.data import Metric, Trace
+    from unperturbed.harness.exports.content.runs import ExportedRun, ExportedRuns
 
 Bytes = NDArray[np.uint8]
 
@@ -112,11 +126,7 @@ def _named_events(kind: int, uuid: int, name: int, times_ns: NDArray[np.int64]) 
 
 
 def encode_varints(values: ArrayLike) -> Bytes:
-    """Return whole numbers as varints of one width: the least that holds them all.
-
-    `values`: array_like of int64, shape (n,). Negative ones take ten bytes, as in protobuf.
-    Result: array of uint8, shape (n, width). A row a number.
-    """
+    """Return int64, shape (n,), as varints of the least width for all: uint8, (n, width); 10 for negative."""
     columns = _Varints(np.asarray(values, np.int64))
     found = np.empty((len(columns.bits), columns.width), np.uint8)
     columns.fill(found, slice(None))
@@ -172,3 +182,92 @@ def _events(
         if value:
             value.fill(rows[:, len(row) - wide :], chunk)
         yield rows.tobytes()
+
+
+def _write_runs(runs: ExportedRuns, path: Path) -> None:
+    with path.open("wb") as file:
+        file.writelines(_packets(runs))
+
+
+def _packets(runs: ExportedRuns) -> Iterator[bytes]:
+    names: dict[str, int] = {}
+    for run in runs:
+        for text in (*_milestones(run.trace), *(one.name for one in run.slices)):
+            names.setdefault(text, len(names) + 1)
+    yield first_packet(names)
+    uuid = 0
+    for pid, run in enumerate(runs, 1):
+        uuid += 1
+        process = uuid
+        yield process_track(process, pid, run.title, _labels(runs, run))
+        for track in dict.fromkeys(one.track for one in run.slices):
+            uuid += 1
+            yield event_track(uuid, process, track)
+            for one in run.slices:
+                if one.track == track:
+                    for kind, time in zip((SLICE_BEGIN, SLICE_END), run.bounds(one), strict=True):
+                        yield slice_event(kind, uuid, names[one.name], time)
+        for name, times in _milestones(run.trace).items():
+            uuid += 1
+            described = f"each event of {name}, those of one interval evenly spread over it"
+            yield event_track(uuid, process, f"{name} (instants)", described)
+            yield from instant_events(uuid, names[name], times)
+        for name, metric in run.trace.metrics.items():
+            uuid += 1
+            yield counter_track(uuid, process, title_of(metric), metric.unit, _description(metric))
+            yield from counter_events(uuid, *_steps(run.trace, name))
+
+
+def _labels(runs: ExportedRuns, run: ExportedRun) -> list[str]:
+    facts = run.trace.attributes
+    labels = [f"campaign {runs.name}"]
+    if run.pass_name:
+        labels.append(f"pass {run.pass_name}")
+    if run.repetition is not None:
+        labels.append(f"repetition {run.repetition}")
+    if facts.get("clock"):
+        labels.append(f"clock {facts['clock']}")
+    if runs.aligned_to:
+        labels.append(f"on the time axis of run {runs.aligned_to}")
+    if any(metric.kind == "simulated" for metric in run.trace.metrics.values()):
+        labels.append("simulated counters")
+    return labels
+
+
+def _description(metric: Metric) -> str:
+    source = f"{metric.kind} metric" + (f" of {metric.source}" if metric.source else "")
+    what = "an interval's count" if metric.semantics == "counter" else "its value at an interval's end"
+    return "; ".join(text for text in (metric.meaning, source, what) if text)
+
+
+def _milestones(trace: Trace) -> dict[str, NDArray[np.int64]]:
+    """Return the times of the events of each counter that happens no more than once an interval on average."""
+    found = {}
+    for name, metric in trace.metrics.items():
+        counts = trace[name]
+        if metric.kind != "software" or metric.semantics != "counter" or counts.dtype.kind != "i" or not len(counts):
+            continue
+        if not 0 < counts.sum() <= len(counts) or counts.min() < 0:
+            continue
+        where = np.repeat(np.arange(len(counts)), counts)
+        rank = np.arange(len(where)) - np.repeat(np.cumsum(counts) - counts, counts)
+        length = (trace.end_ns - trace.begin_ns)[where]
+        found[name] = trace.begin_ns[where] + (2 * rank + 1) * length // (2 * counts[where])
+    return found
+
+
+def _steps(trace: Trace, name: str) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Return when a counter takes which value."""
+    values = trace[name]
+    known = np.isfinite(values) if values.dtype.kind == "f" else np.ones(len(values), np.bool_)
+    if trace.metrics[name].semantics == "gauge":
+        return trace.end_ns[known], values[known]
+    begin, end, values = trace.begin_ns[known], trace.end_ns[known], values[known]
+    joined = np.append(begin[1:] == end[:-1], False) if len(begin) else np.zeros(0, np.bool_)
+    at = np.flatnonzero(~joined) + 1
+    return np.insert(begin, at, end[~joined]), np.insert(values, at, 0)
+
+
+SUFFIXES = (".perfetto-trace", ".pftrace")
+
+FORMAT = Format("perfetto", SUFFIXES, run_writers(_write_runs), timeline=True)

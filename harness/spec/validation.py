@@ -1,20 +1,150 @@
-"""Validation of a spec by its model, and what pydantic finds wrong in plain words: where, what, and what to write."""
+"""Validation of a spec by its models: their JSON Schema, by which editors complete a spec, and faults in plain words.
+
+Messages and the reference are made from the JSON Schema, so that a field's words are in its model alone.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import ast
+import copy
+import inspect
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from itertools import pairwise
 from typing import Any
 
-from pydantic import ValidationError
-from pydantic_core import ErrorDetails
+from pydantic import BaseModel, ValidationError
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import ErrorDetails, core_schema
 
 from unperturbed.common.wording import listing
-from unperturbed.harness.spec.campaign_spec import CampaignSpec, spec_model
-from unperturbed.harness.spec.draft import Draft
-from unperturbed.harness.spec.model import UNION_TAGS
-from unperturbed.harness.spec.schema import definition_at
-from unperturbed.harness.spec.values.text import FORMS
-from unperturbed.harness.spec.yaml.positions import YamlPath
+from unperturbed.harness.spec.campaign_spec import CURRENT, CampaignSpec, spec_model
+from unperturbed.harness.spec.model import UNION_TAGS, Because, Draft
+from unperturbed.harness.spec.text import FORMS
+from unperturbed.harness.spec.yaml import YamlPath
+
+Schema = Mapping[str, Any]
+
+
+class _Generator(GenerateJsonSchema):
+    """Generates schemas: an optional field may be left out but not null, and unknown keys are not allowed."""
+
+    def nullable_schema(self, schema: core_schema.NullableSchema) -> JsonSchemaValue:
+        return self.generate_inner(schema["schema"])
+
+    def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
+        made = super().default_schema(schema)
+        if made.get("default", ...) is None:
+            del made["default"]
+        return made
+
+    def tuple_schema(self, schema: core_schema.TupleSchema) -> JsonSchemaValue:
+        # Every list of a spec names things, and naming one twice is a fault.
+        return {**super().tuple_schema(schema), "uniqueItems": True}
+
+    def dict_schema(self, schema: core_schema.DictSchema) -> JsonSchemaValue:
+        made = super().dict_schema(schema)
+        return {**made, "additionalProperties": False} if "patternProperties" in made else made
+
+    def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
+        made = super().model_schema(schema)
+        model = schema["cls"]
+        for name, field in model.model_fields.items():
+            described = made["properties"][field.alias or name]
+            # pydantic drops the description of an optional field that refers to another model.
+            described.setdefault("description", field.description or _text_below(model, name))
+            reasons = [mark.reason for mark in field.metadata if isinstance(mark, Because)]
+            described |= {"$comment": reasons[0]} if reasons else {}
+        if not issubclass(model, CampaignSpec):
+            made.pop("title", None)
+        return made
+
+    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002  the base class's signature
+        return False
+
+
+def _text_below(model: type[BaseModel], name: str) -> str:
+    """Return the text below a field in the source of its model, in one line."""
+    owner = next(base for base in model.__mro__ if name in base.__annotations__)
+    return _texts_below_fields(owner.__module__).get(f"{owner.__name__}.{name}", "")
+
+
+@cache
+def _texts_below_fields(module: str) -> Mapping[str, str]:
+    """Return the text below each field of a module's classes: pydantic would read them at each import, for 50 ms."""
+    try:
+        source = inspect.getsource(sys.modules[module])
+    except (OSError, TypeError):  # of another distribution, without its source
+        return {}
+    classes = [one for one in ast.parse(source).body if isinstance(one, ast.ClassDef)]
+    return {
+        f"{one.name}.{ast.unparse(field.target)}": " ".join(str(text.value.value).split())
+        for one in classes
+        for field, text in pairwise(one.body)
+        if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant)
+    }
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the JSON Schema (2020-12) of a spec.
+
+    What it accepts is what `load_spec` accepts, but for rules that no schema can express: files that must exist, names
+    that must be known elsewhere in the spec, quantities out of range. A `$comment` is the reason for a number's bounds.
+    """
+    return copy.deepcopy(_schema(spec_model()))
+
+
+def definition_at(path: YamlPath) -> Schema | None:
+    """Return the definition of the mapping at a path; None where its keys are free or nothing is a mapping."""
+    nodes: list[Schema] = [_schema(spec_model())]
+    for part in path:
+        nodes = [inner for node in nodes for key, inner in _children(node) if key in (part, "*")]
+    return next((node for one in nodes for node in _alternatives(one) if "properties" in node), None)
+
+
+def mappings() -> Iterator[tuple[tuple[str, ...], Schema]]:
+    """Yield path and definition of every mapping with fixed keys, each definition once, in the order of the keys."""
+    found: dict[int, tuple[Schema, list[tuple[str, ...]]]] = {}
+
+    def walk(node: Schema, path: tuple[str, ...]) -> None:
+        for one in _alternatives(node):
+            if "properties" in one:
+                found.setdefault(id(one), (one, []))[1].append(path)
+        for key, inner in _children(node):
+            walk(inner, (*path, key))
+
+    walk(_schema(spec_model()), ())
+    for definition, paths in found.values():
+        highest = min(map(len, paths))  # one that stands at several heights is described at the highest
+        parts = map(set, zip(*(path for path in paths if len(path) == highest), strict=True))
+        yield tuple(part.pop() if len(part) == 1 else "*" for part in parts), definition
+
+
+@cache
+def _schema(model: type[CampaignSpec]) -> dict[str, Any]:
+    made = model.model_json_schema(schema_generator=_Generator)
+    return {"$schema": GenerateJsonSchema.schema_dialect, "$id": f"urn:unperturbed:schema:spec:{CURRENT}", **made}
+
+
+def _alternatives(node: Schema) -> Iterator[Schema]:
+    """Yield what a value may be, with references followed."""
+    if "$ref" in node:
+        node = _schema(spec_model())["$defs"][node["$ref"].rpartition("/")[2]]
+    choices = node.get("anyOf") or node.get("oneOf")
+    if not choices:
+        yield node
+    for choice in choices or ():
+        yield from _alternatives(choice)
+
+
+def _children(node: Schema) -> Iterator[tuple[str, Schema]]:
+    """Yield the values below a value, each with its key; `*` where keys are free or the value is a list."""
+    for one in _alternatives(node):
+        yield from one.get("properties", {}).items()
+        yield from (("*", inner) for inner in one.get("patternProperties", {}).values())
+        yield from (("*", one[key]) for key in ("items", "additionalProperties") if isinstance(one.get(key), dict))
+
 
 _BOUNDS = {
     "greater_than_equal": ("ge", "at least"),
@@ -76,27 +206,20 @@ def _kind(draft: Draft, path: YamlPath) -> str | None:
 
 def _report(draft: Draft, path: YamlPath, missing: str | None, detail: ErrorDetails) -> None:
     if detail["type"] == "missing":
-        description = _properties(path).get(missing or "", {}).get("description", "")
-        meaning = f" ({first_sentence(description)})" if description else ""
+        first_sentence = _properties(path).get(missing or "", {}).get("description", "").split(". ")[0].rstrip(".")
+        meaning = f" ({first_sentence[0].lower()}{first_sentence[1:]})" if first_sentence else ""
         where = f" in `{path[-1]}`" if path else ""
         draft.report_key(path, f"`{missing}` is missing{where}{meaning}")
     elif detail["type"] == "extra_forbidden":
         draft.report_key(path, _unknown_key(draft, path))
-    elif detail["loc"][-1] == "[key]":
-        draft.report_key(path, _sentence(draft, path, detail))
     else:
-        draft.report(path, _sentence(draft, path, detail))
+        report = draft.report_key if detail["loc"][-1] == "[key]" else draft.report
+        report(path, _sentence(draft, path, detail))
 
 
 def _properties(path: YamlPath) -> Mapping[str, Any]:
     definition = definition_at(path)
     return definition["properties"] if definition else {}
-
-
-def first_sentence(text: str) -> str:
-    """Return the first sentence of a description as a clause of another."""
-    first = text.split(". ", maxsplit=1)[0].rstrip(".")
-    return first[:1].lower() + first[1:]
 
 
 def _unknown_key(draft: Draft, path: YamlPath) -> str:
@@ -134,14 +257,11 @@ def _sentence(draft: Draft, path: YamlPath, detail: ErrorDetails) -> str:
         form = FORMS.get(context["pattern"], f"it must have the form `{context['pattern']}`")
         return f"`{_shown(value)}`: {form}" if value.strip() else "this text is empty"
     if kind == "literal_error":
-        return _not_one_of(draft, value, context["expected"])
+        choices = context["expected"].replace(" or ", ", ").replace("'", "").split(", ")
+        hint = draft.did_you_mean(value, choices) if isinstance(value, str) else ""
+        use = listing([f"`{one}`" for one in choices], "or")
+        return f"`{_shown(value)}`: use {use}{f'; {hint}' if hint else ''}"
     return _WANTED[kind](draft, path, value) if kind in _WANTED else detail["msg"]
-
-
-def _not_one_of(draft: Draft, value: object, expected: str) -> str:
-    choices = expected.replace(" or ", ", ").replace("'", "").split(", ")
-    hint = draft.did_you_mean(value, choices) if isinstance(value, str) else ""
-    return f"`{_shown(value)}`: use {listing([f'`{one}`' for one in choices], 'or')}{f'; {hint}' if hint else ''}"
 
 
 def _text_wanted(draft: Draft, path: YamlPath, value: object) -> str:

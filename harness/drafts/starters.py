@@ -1,15 +1,17 @@
-"""A spec to complete, for a folder of source code: how it is built and run, guessed, and metrics to choose from."""
+"""Specs to begin with: one to complete, guessed for a folder of source code, and examples that run as they are."""
 
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from unperturbed.common.wording import did_you_mean
 from unperturbed.errors import SpecError
 from unperturbed.harness.drafts.metrics import choose_hardware
-from unperturbed.harness.drafts.wording import campaign_name, commented, quoted, quoted_list
+from unperturbed.harness.drafts.saving import campaign_name, commented, quoted, quoted_list
 
 _SOURCES = (".c", ".cc", ".cpp", ".cxx")
 _CXX = (".cc", ".cpp", ".cxx")
@@ -34,11 +36,7 @@ class _Build:
 
 
 def describe_source(folder: Path, spec: Path) -> str:
-    """Return the spec of a program in a folder of source code, as text.
-
-    `spec`: Where the spec will be: the folder is named relative to it where it lies below.
-    Result: YAML. It can be run as it is where the guesses are right; comments say what to complete.
-    """
+    """Return the spec, as YAML to complete, of a program in a folder of source code; `spec` is where it will be."""
     build = _find_build(folder)
     hardware = choose_hardware()
     here = spec.absolute().parent
@@ -143,3 +141,37 @@ def _functions(folder: Path) -> Iterator[str]:
         if len(found) >= _MOST_FUNCTIONS:
             break
     yield from list(found)[:_MOST_FUNCTIONS]
+
+
+_EXAMPLES_FOLDER = Path(__file__).parent / "examples"
+
+
+@dataclass(frozen=True)
+class Example:
+    """An example."""
+
+    help: str  # What it shows, a clause
+    program: str  # The folder of its program
+
+
+EXAMPLES: Mapping[str, Example] = {
+    "verdicts": Example("subsets of software metrics in a C program: which of them perturb it?", "phases"),
+    "sweep": Example("the same program over its parameters: a table of runs for `unperturbed model`", "phases"),
+    "python": Example("functions of a Python program, counted as it is", "book"),
+}
+"""The examples by name."""
+
+
+def write_example(name: str, folder: Path) -> Path:
+    """Write an example's spec, and its program beside it."""
+    example = EXAMPLES.get(name)
+    if example is None:
+        there = f"there are {', '.join(EXAMPLES)}"
+        raise SpecError(f"no example {name!r}; {did_you_mean(name, EXAMPLES, limit=1) or there}")
+    spec, program = folder / f"{name}.yaml", folder / example.program
+    if spec.exists():
+        raise SpecError(f"{spec} already exists; give another folder with --out, or remove it")
+    if not program.exists():  # two examples may share a program
+        shutil.copytree(_EXAMPLES_FOLDER / example.program, program, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copyfile(_EXAMPLES_FOLDER / spec.name, spec)
+    return spec

@@ -1,4 +1,4 @@
-"""YAML text to plain data, with the position of every key and value.
+"""YAML with the position of every key and value: text to plain data, faults with their places, advice on syntax errors.
 
 PyYAML composes the nodes. Nothing is constructed from them but text, numbers, booleans, lists and mappings, and depth
 and number of values are bounded before anything is built. Plain scalars are resolved by the core schema of YAML 1.2
@@ -10,15 +10,186 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 import yaml
 
-from unperturbed.harness.spec.errors import Diagnostic, InvalidSpec, Position
-from unperturbed.harness.spec.yaml.advice import explain
+from unperturbed.errors import SpecError
+
+_LONG_WORD = re.compile(r"\S{121,}")
+_LONGEST = 1000
+_MOST_SHOWN = 100
+"""Faults that a message spells out. Whoever has more of them has given the wrong file."""
+
+
+@dataclass(frozen=True, order=True)
+class Position:
+    """A place in a text."""
+
+    # line, column: Counted from 1; the column counts characters.
+    line: int
+    column: int
+
+
+@dataclass(frozen=True, order=True)
+class Diagnostic:
+    """A fault of a spec: where it is, what is wrong and what to do."""
+
+    position: Position  # Where it is
+    message: str  # One line of bearable length, whatever the spec's own words are that it repeats
+
+    def __post_init__(self) -> None:
+        line = " ".join(self.message.split())
+        line = _LONG_WORD.sub(lambda word: f"{word[0][:60]}…", line)
+        object.__setattr__(self, "message", line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…")
+
+    def render(self, name: str) -> str:
+        """Return `file:line:column: message`."""
+        return f"{name}:{self.position.line}:{self.position.column}: {self.message}"
+
+
+class InvalidSpec(SpecError):  # noqa: N818  as KeyboardInterrupt: the base says that it is an error
+    """A spec has faults; the message has one line for each."""
+
+    def __init__(self, name: str, diagnostics: Iterable[Diagnostic]) -> None:
+        self.name = name  # The file's
+        self.diagnostics = tuple(sorted(set(diagnostics)))  # Every fault, once, sorted by position
+        lines = [diagnostic.render(name) for diagnostic in self.diagnostics[:_MOST_SHOWN]]
+        hidden = len(self.diagnostics) - len(lines)
+        if hidden:
+            lines.append(f"{name}: and {hidden:,} more faults")
+        super().__init__("\n".join(lines))
+
+
+_KEY_WITHOUT_SPACE = re.compile(r"\s*(?:- )?[A-Za-z_][\w-]*:[^\s/]")
+_MUST_BE_QUOTED = 'text that begins with `{0}` must be quoted: "{0}…"'
+_TEXT_AFTER_VALUE = re.compile(r""":\s+(\{[^}]*\}|\[[^\]]*\]|"[^"]*"|'[^']*')\s*\S""")
+
+
+@dataclass(frozen=True)
+class _Failure:
+    """A syntax error and the text around it."""
+
+    # here, opened: Where the reader failed; where the list, mapping or text began that it was reading.
+    here: Position
+    opened: Position
+    # line, line_above: The line in which it failed, and the one before.
+    line: str
+    line_above: str
+    problem: str  # PyYAML's message
+
+    @property
+    def before(self) -> str:
+        return self.line[: self.here.column - 1]
+
+    @property
+    def rest(self) -> str:
+        return self.line[self.here.column - 1 :]
+
+
+def explain(error: yaml.MarkedYAMLError, text: str) -> Diagnostic:
+    """Turn a syntax error of PyYAML into a diagnostic."""
+    mark = error.problem_mark or error.context_mark
+    assert mark is not None, error
+    opened = error.context_mark or mark
+    lines = ["", *text.splitlines(), ""]
+    problem = f"{error.context or ''}: {error.problem or ''}"
+    failure = _Failure(
+        here=Position(mark.line + 1, mark.column + 1),
+        opened=Position(opened.line + 1, opened.column + 1),
+        line=lines[min(mark.line + 1, len(lines) - 1)],
+        line_above=lines[min(mark.line, len(lines) - 1)],
+        problem=problem,
+    )
+    for pattern, place, advice in _ADVICE:
+        if re.search(pattern, problem):
+            return advice(failure) if callable(advice) else Diagnostic(getattr(failure, place), advice)
+    return Diagnostic(failure.here, f"this is not valid YAML {problem}")
+
+
+def _bad_beginning(failure: _Failure) -> Diagnostic:
+    if failure.rest.startswith("\t"):
+        return Diagnostic(failure.here, "a tab is not allowed here: YAML requires spaces")
+    return Diagnostic(failure.here, _MUST_BE_QUOTED.format(failure.rest[:1]))
+
+
+def _unexpected_colon(failure: _Failure) -> Diagnostic:
+    here, above = failure.here, failure.line_above
+    if _KEY_WITHOUT_SPACE.match(above):
+        key = above.strip()
+        place = Position(here.line - 1, above.index(key) + 1)
+        return Diagnostic(place, f"`{key[:40]}`: a space is missing after the `:`")
+    if ":" in failure.before:
+        return Diagnostic(here, "a second `: ` in one line: text that holds `: ` must be quoted as a whole")
+    what = "is this line indented deeper than the line above, which has a value already?"
+    return Diagnostic(here, f"`:` is not allowed here: {what}")
+
+
+def _unexpected_in_block(failure: _Failure) -> Diagnostic:
+    here, begins = failure.here, failure.opened.line
+    if failure.rest == "-" or failure.rest.startswith("- "):
+        return Diagnostic(here, f"a list item is among the keys of the mapping that begins in line {begins}")
+    if _TEXT_AFTER_VALUE.search(failure.line):
+        what = 'quote the whole, as in run: "{build}/program"'
+        return Diagnostic(here, f"there is text after a closed brace or quote: {what}")
+    what = f"neither the mapping nor the list that begins in line {begins}"
+    return Diagnostic(here, f"this line fits {what}: check its indentation")
+
+
+def _unclosed(failure: _Failure) -> Diagnostic:
+    kind, bracket = ("list", "]") if "or ']'" in failure.problem else ("mapping", "}")
+    what = f"a `,` or `{bracket}` is missing (noticed in line {failure.here.line})"
+    return Diagnostic(failure.opened, f"the {kind} that opens here is not closed: {what}")
+
+
+def _no_value(failure: _Failure) -> Diagnostic:
+    where = f"before `{failure.rest[:1]}`" if failure.rest else "at the end"
+    return Diagnostic(failure.here, f"a value is missing {where}")
+
+
+_Advice = str | Callable[[_Failure], Diagnostic]
+_ADVICE: tuple[tuple[str, Literal["here", "opened"], _Advice], ...] = (
+    (
+        "single document",
+        "here",
+        "a second document begins here (`---`): a spec is one document; put the other into its own file",
+    ),
+    ("cannot start any token", "here", _bad_beginning),
+    ("mapping values are not allowed", "here", _unexpected_colon),
+    ("<block end>", "here", _unexpected_in_block),
+    ("flow (sequence|mapping): expected ','", "opened", _unclosed),
+    ("node content", "here", _no_value),
+    ("quoted scalar: found unexpected (end|document)", "opened", "the quote that opens here is never closed"),
+    ("escape", "here", "unknown escape: in double quotes write `\\\\`, or use single quotes"),
+    (
+        "could not find expected ':'",
+        "opened",
+        "this line is neither `key: value` nor part of a longer value: is a `:` missing, or the indentation wrong?",
+    ),
+    ("scanning an alias", "opened", _MUST_BE_QUOTED.format("*")),
+    ("scanning an anchor", "opened", _MUST_BE_QUOTED.format("&")),
+    ("tag", "opened", _MUST_BE_QUOTED.format("!")),
+    (
+        "sequence entries are not allowed",
+        "here",
+        "a list with `-` begins on a line of its own; in one line write `[a, b]`",
+    ),
+    (
+        "block scalar",
+        "here",
+        "nothing may follow `|` or `>` in its line, and its text is indented by spaces; quote text that begins so",
+    ),
+    (
+        "document start|directive|incompatible",
+        "here",
+        "text before the first key or after the end: a spec is one mapping, without lines that begin with `%`",
+    ),
+)
+"""A pattern of PyYAML's message, the place to report, and the advice; the first that matches counts."""
+
 
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 20

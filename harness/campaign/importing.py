@@ -1,4 +1,4 @@
-"""Write the campaign folder of runs that other tools recorded."""
+"""Campaigns of runs that other tools recorded: their folder, and what to type where files of other tools are met."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import numpy as np
 import yaml
 
 from unperturbed.collectors.data import Kind, Trace
-from unperturbed.collectors.imports import ImportFormat, find_format, read_traces
+from unperturbed.collectors.imports import ImportFormat, find_files, find_format, read_traces, recognise
 from unperturbed.common.scratch import scratch_folder
 from unperturbed.common.wording import counted, did_you_mean, first_of, listing
 from unperturbed.errors import DataError, SpecError
 from unperturbed.harness.campaign.manifest import Manifest, now
 from unperturbed.harness.campaign.plan import PlannedRun
-from unperturbed.harness.spec.imported import Imported
+from unperturbed.harness.spec.campaign_spec import Imported
 from unperturbed.harness.spec.sections.campaign import ANCHOR, BASELINE, PILOT, REFERENCE, SHAM_PREFIX
 
 RECORD = "imported.yaml"
@@ -51,43 +51,37 @@ def import_campaign(
     align_on: Sequence[str] = (),
     command: str = "",
 ) -> Imported:
-    """Read traces of another tool and write the folder of a campaign that has them as runs.
-
-    `folder`: The campaign's folder, which is not there yet or is empty. It appears whole or not at all.
-    `baseline`: The configuration that all others are held against: `baseline`, where there is one, else the first.
-    """
-    _require_free(folder)
+    """Read traces of another tool as runs of a campaign; its folder, new or empty, appears whole or not at all."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        what = "is a file" if not folder.is_dir() else "exists and is not empty"
+        raise SpecError(f"{folder} {what}: give a folder for the campaign that is not there yet")
     chosen = find_format(format)
     by_configuration = _read(chosen, groups, options or {})
     ordered = _with_baseline_first(by_configuration, baseline)
+    renamed = [f"The baseline was imported as {name}." for name in by_configuration if name not in ordered]
     metrics, notes = _common_metrics(ordered)
     traces = [trace for runs in ordered.values() for trace in runs]
+    name = re.sub(r"[^\w.-]", "-", folder.resolve().name)
     imported = Imported(
-        name=_name_of(folder),
+        name=name if _NAME.fullmatch(name) else "imported",
         format=chosen.name,
         title=chosen.title,
         options=dict(options or {}),
-        files=tuple(_files(ordered)),
+        files=tuple(_files_of(ordered)),
         configurations={name: len(runs) for name, runs in ordered.items()},
         metrics=metrics,
         align_on=_chosen_to_align(align_on, metrics),
-        interval_ns=_usual_interval(traces),
+        interval_ns=int(np.median(np.concatenate([trace.end_ns - trace.begin_ns for trace in traces]))),
         command=command,
-        notes=(*_renamed(by_configuration, ordered), *notes, *_notes_of(traces)),
+        notes=(*renamed, *notes, *_notes_of(traces)),
     )
     _write(folder, imported, ordered)
     return imported
 
 
-def _require_free(folder: Path) -> None:
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        what = "is a file" if not folder.is_dir() else "exists and is not empty"
-        raise SpecError(f"{folder} {what}: give a folder for the campaign that is not there yet")
-
-
 def _read(chosen: ImportFormat, groups: Sequence[Group], options: Mapping[str, str]) -> dict[str, list[Trace]]:
     found: dict[str, list[Trace]] = {}
-    seen: dict[str, tuple[int, str]] = {}
+    seen: dict[str, tuple[int, str]] = {}  # By checksum: the number of the group, and the file
     for number, group in enumerate(groups):
         for trace in read_traces(group.files, chosen.name, **options):
             said = str(trace.attributes.get("configuration", ""))
@@ -122,11 +116,6 @@ def _with_baseline_first(found: Mapping[str, list[Trace]], baseline: str | None)
     if first != BASELINE and BASELINE in found:
         raise SpecError(f"--baseline {first}: another configuration is named {BASELINE}; give it another name")
     return {BASELINE: found[first], **{name: runs for name, runs in found.items() if name != first}}
-
-
-def _renamed(found: Mapping[str, list[Trace]], ordered: Mapping[str, list[Trace]]) -> list[str]:
-    gone = next((name for name in found if name not in ordered), None)
-    return [] if gone is None else [f"The baseline was imported as {gone}."]
 
 
 def _common_metrics(found: Mapping[str, list[Trace]]) -> tuple[dict[str, Kind], list[str]]:
@@ -173,10 +162,6 @@ def _chosen_to_align(asked: Sequence[str], metrics: Mapping[str, Kind]) -> tuple
     return (best or next(counts, next(iter(metrics))),)
 
 
-def _usual_interval(traces: Sequence[Trace]) -> int:
-    return int(np.median(np.concatenate([trace.end_ns - trace.begin_ns for trace in traces])))
-
-
 def _notes_of(traces: Sequence[Trace]) -> list[str]:
     """Return what the readers noted, each sentence once, with the first file and the number of runs."""
     places: dict[str, list[str]] = {}
@@ -192,7 +177,7 @@ def _notes_of(traces: Sequence[Trace]) -> list[str]:
     return said[:_MOST_NOTES] + further
 
 
-def _files(found: Mapping[str, list[Trace]]) -> list[dict[str, Any]]:
+def _files_of(found: Mapping[str, list[Trace]]) -> list[dict[str, Any]]:
     files: dict[tuple[str, str], dict[str, Any]] = {}
     for number, (name, trace) in enumerate(((name, trace) for name, runs in found.items() for trace in runs), 1):
         file, digest = str(trace.attributes["file"]), str(trace.attributes["sha256"])
@@ -201,18 +186,14 @@ def _files(found: Mapping[str, list[Trace]]) -> list[dict[str, Any]]:
     return list(files.values())
 
 
-def _name_of(folder: Path) -> str:
-    name = re.sub(r"[^\w.-]", "-", folder.resolve().name)
-    return name if _NAME.fullmatch(name) else "imported"
-
-
 def _write(folder: Path, imported: Imported, found: Mapping[str, list[Trace]]) -> None:
     """Write the folder aside, then rename it: there is a whole campaign or none."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with scratch_folder("import", folder.parent) as aside:
         place = aside / folder.name
         (place / "runs").mkdir(parents=True)
-        text = _record_text(imported, folder)
+        head = f"# The record of an import. `unperturbed check {folder}` judges its runs; there is no program to run.\n"
+        text = head + str(yaml.safe_dump(imported.to_dict(), sort_keys=False, allow_unicode=True, width=120))
         (place / RECORD).write_text(text, encoding="utf-8")
         _write_runs(place, imported, found, text, folder)
         if folder.exists():
@@ -220,18 +201,13 @@ def _write(folder: Path, imported: Imported, found: Mapping[str, list[Trace]]) -
         shutil.move(place, folder)
 
 
-def _record_text(imported: Imported, folder: Path) -> str:
-    head = f"# The record of an import. `unperturbed check {folder}` judges its runs; there is no program to run.\n"
-    return head + str(yaml.safe_dump(imported.to_dict(), sort_keys=False, allow_unicode=True, width=120))
-
-
 def _write_runs(place: Path, imported: Imported, found: Mapping[str, list[Trace]], text: str, folder: Path) -> None:
     order = _order([trace for runs in found.values() for trace in runs])
-    planned: list[tuple[PlannedRun, Trace]] = []
-    for name, runs in found.items():
-        for repetition, trace in enumerate(runs, 1):
-            number = len(planned) + 1
-            planned.append((PlannedRun(f"{number:04d}", name, _PASS, repetition, 0, 0), trace))
+    listed = ((name, at, trace) for name, runs in found.items() for at, trace in enumerate(runs, 1))
+    planned = [
+        (PlannedRun(f"{number:04d}", name, _PASS, repetition, 0, 0), trace)
+        for number, (name, repetition, trace) in enumerate(listed, 1)
+    ]
     begun = now()
     with Manifest(place / "campaign.sqlite") as manifest:
         manifest.set_facts(
@@ -276,6 +252,27 @@ def _order(traces: Sequence[Trace]) -> list[int]:
     started = [str(trace.attributes.get("started", "")) for trace in traces]
     if not all(started):
         return list(range(len(traces)))
-    ranks = np.empty(len(traces), np.int64)
-    ranks[sorted(range(len(traces)), key=lambda at: started[at])] = np.arange(len(traces))
-    return [int(rank) for rank in ranks]
+    order = sorted(range(len(traces)), key=lambda at: started[at])
+    return [int(rank) for rank in np.argsort(order)]
+
+
+_LOOKED_AT = 20
+
+
+def what_to_type(path: Path) -> str:
+    """Return which command takes a file or folder of another tool; '' for what is of none."""
+    try:
+        files = find_files(path)[:_LOOKED_AT]
+    except (DataError, OSError):
+        return ""
+    for file in files:
+        found = recognise(file)
+        if found is not None:
+            what = f"{path}: this is {found.title}" if path.is_file() else f"{path}: its files are {found.title}"
+            place = path if path.is_dir() else path.parent
+            return (
+                f"{what}; to check such runs, type `unperturbed check --from {found.name} --baseline '{place}/…' "
+                f"--checked '…'`, and for a campaign of them `unperturbed import {found.name} FILES --as baseline "
+                "FILES --as NAME -o CAMPAIGN`"
+            )
+    return ""

@@ -1,0 +1,67 @@
+"""Tables: comma-separated values, Apache Parquet, and Arrow's IPC file format (Feather version 2).
+
+CSV has a row an interval, or a table's rows, without what is known about the columns. Parquet keeps everything, as
+campaigns do; what is known of a campaign's metrics (kind, unit, source) is JSON in the file's metadata, under
+`unperturbed.campaign`. Arrow is a table that other tools map into memory as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from unperturbed.collectors.data import Trace
+from unperturbed.collectors.data.parquet import encode_parquet
+from unperturbed.harness.exports import Format
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from unperturbed.harness.exports.content.runs import ExportedRuns
+    from unperturbed.harness.studies.sweep.table import SweepTable
+
+
+def _format_of_frames(name: str, suffixes: tuple[str, ...], write: Callable[[pl.DataFrame, BinaryIO], None]) -> Format:
+    """Return a format that has one frame of whatever is written."""
+
+    def write_frame(frame: pl.DataFrame, path: Path) -> None:
+        with path.open("wb") as file:
+            write(frame, file)
+
+    def write_rows(content: ExportedRuns | SweepTable, path: Path) -> None:
+        write_frame(content.to_frame(), path)
+
+    def write_trace(trace: Trace, path: Path) -> None:
+        write_frame(trace.to_polars(), path)
+
+    return Format(name, suffixes, {"trace": write_trace, "campaign": write_rows, "table": write_rows})
+
+
+def _write_arrow(frame: pl.DataFrame, file: BinaryIO) -> None:
+    import polars as pl  # noqa: PLC0415  slow to load
+
+    # Every reader of Arrow knows the oldest level: text is written without views.
+    frame.write_ipc(file, compat_level=pl.CompatLevel.oldest())
+
+
+CSV = _format_of_frames("csv", (".csv",), lambda frame, file: frame.write_csv(file))
+ARROW = _format_of_frames("arrow", (".arrow", ".feather", ".ipc"), _write_arrow)
+
+
+def _write_campaign(runs: ExportedRuns, path: Path) -> None:
+    described = {"campaign": runs.name, "metrics": [asdict(metric) for metric in runs.metrics.values()]}
+    path.write_bytes(encode_parquet(runs.to_frame(), "unperturbed.campaign", described))
+
+
+def _write_table(table: SweepTable, path: Path) -> None:
+    from unperturbed.collectors.data import TABLE, write_sweep  # noqa: PLC0415
+
+    write_sweep(path.parent, table.frame, table.columns, table.facts)
+    for beside in ("table.csv", "table.json"):
+        (path.parent / beside).unlink()
+    (path.parent / TABLE).rename(path)
+
+
+PARQUET = Format("parquet", (".parquet",), {"trace": Trace.write, "campaign": _write_campaign, "table": _write_table})

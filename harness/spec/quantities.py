@@ -1,0 +1,298 @@
+"""Quantities with units as a spec writes them: durations, sizes, intervals, and caches of the simulated machine.
+
+A bare number is never a quantity: `timeout: 10` would be seconds to one reader and milliseconds to another.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from types import MappingProxyType
+from typing import Annotated, Any
+
+from pydantic import Discriminator, Field, PlainValidator, Tag, WithJsonSchema
+
+from unperturbed.collectors.sources.callgrind import Cache, Machine
+from unperturbed.harness.spec.model import AS_MAPPING, AS_TEXT, Section, reading, text_or_mapping
+
+DURATION_UNITS = {
+    "ns": 1,
+    "us": 1_000,
+    "µs": 1_000,
+    "ms": 1_000_000,
+    "s": 1_000_000_000,
+    "min": 60_000_000_000,
+    "h": 3_600_000_000_000,
+}
+"""Units of a duration, in nanoseconds."""
+
+SIZE_UNITS = {"B": 1, "kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+"""Units of a size, in bytes."""
+
+# ECMA-262 syntax too, for the JSON Schema: no named groups, no Unicode classes.
+_NUMBER = r"[0-9]{1,18}(\.[0-9]{1,9})?"
+DURATION_PATTERN = rf"^{_NUMBER} ?({'|'.join(DURATION_UNITS)}|μs)$"
+SIZE_PATTERN = rf"^{_NUMBER} ?({'|'.join(SIZE_UNITS)})$"
+
+_DURATION_FORMS = "write a number with its unit, such as `500 us`, `10 ms`, `1.5 s`, `2 min` or `1 h`"
+_SIZE_FORMS = "write a number with its unit, such as `64 B`, `32 KiB` or `1 MB`"
+
+_QUANTITY = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?) ?([A-Za-zµμ]+)")
+_BARE_NUMBER = re.compile(r"[-+]?[0-9.,_]+")
+_LONGEST_NS = 366 * 24 * DURATION_UNITS["h"]
+
+
+@dataclass(frozen=True, order=True)
+class Duration:
+    """A time span."""
+
+    ns: int  # Nanoseconds, above 0
+
+    @property
+    def seconds(self) -> float:
+        """Return the span in seconds."""
+        return self.ns / DURATION_UNITS["s"]
+
+    def __str__(self) -> str:
+        """Return the span in the largest unit that shows it as a whole number: `90 s`, `2 min`, `1500 us`."""
+        units = (name for name in ("h", "min", "s", "ms", "us", "ns") if self.ns % DURATION_UNITS[name] == 0)
+        unit = next(units)
+        return f"{self.ns // DURATION_UNITS[unit]} {unit}"
+
+
+def parse_duration(value: object) -> Duration:
+    """Read a duration, such as `10 ms`."""
+    number, unit = _split(value, "duration", DURATION_UNITS, _DURATION_FORMS)
+    ns = int((number * DURATION_UNITS[unit]).to_integral_value())
+    if ns < 1:
+        raise ValueError(f"`{value}` is not a duration; {_DURATION_FORMS}")
+    if ns > _LONGEST_NS:
+        raise ValueError(f"`{value}` is more than a year")
+    return Duration(ns)
+
+
+def parse_size(value: object) -> int:
+    """Read a size, such as `32 KiB`."""
+    number, unit = _split(value, "size", SIZE_UNITS, _SIZE_FORMS)
+    size = number * SIZE_UNITS[unit]
+    if size < 1 or size != size.to_integral_value():
+        raise ValueError(f"`{value}` is not a whole number of bytes; {_SIZE_FORMS}")
+    return int(size)
+
+
+def format_size(size: int) -> str:
+    """Return bytes in the largest unit that shows them as a whole number: `32 KiB`, `1000 B`."""
+    unit = next(name for name in ("GiB", "MiB", "KiB", "B") if size % SIZE_UNITS[name] == 0)
+    return f"{size // SIZE_UNITS[unit]} {unit}"
+
+
+def _split(value: object, what: str, units: dict[str, int], forms: str) -> tuple[Decimal, str]:
+    if not isinstance(value, str) or _BARE_NUMBER.fullmatch(value):
+        unitless = isinstance(value, str) or (isinstance(value, int | float) and not isinstance(value, bool))
+        raise ValueError(
+            f"`{shorten(value)}` has no unit; {forms}" if unitless else f"`{shorten(value)}` is not a {what}; {forms}"
+        )
+    parts = _QUANTITY.fullmatch(value)
+    if parts is None:
+        raise ValueError(f"`{shorten(value)}` is not a {what}; {forms}")
+    unit = parts[2].replace("μ", "µ")  # the Greek letter looks the same as the micro sign
+    if unit not in units:
+        raise ValueError(f"`{parts[2]}` is not a unit of a {what}: use {', '.join(units)}")
+    return Decimal(parts[1]), unit
+
+
+def shorten(value: object) -> str:
+    """Return a value for a message, at most 61 characters of it."""
+    if isinstance(value, list | dict):
+        return "[…]" if isinstance(value, list) else "{…}"
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return text if len(text) <= 60 else text[:60] + "…"
+
+
+TimeSpan = Annotated[
+    Duration,
+    PlainValidator(parse_duration),
+    WithJsonSchema(
+        {"type": "string", "pattern": DURATION_PATTERN, "examples": ["500 us", "10 ms", "1.5 s", "2 min", "1 h"]}
+    ),
+]
+SizeInBytes = Annotated[
+    int,
+    PlainValidator(parse_size),
+    WithJsonSchema({"type": "string", "pattern": SIZE_PATTERN, "examples": ["64 B", "32 KiB"]}),
+]
+
+
+COUNTED_BY: Mapping[str, tuple[str, ...]] = {
+    "instructions": ("PAPI_TOT_INS", "perf::instructions"),
+    "cycles": ("PAPI_TOT_CYC", "perf::cycles", "perf::cpu-cycles"),
+}
+"""Units of work that are not a metric's name, and the metrics that count them."""
+
+TIMES = ("perf::task-clock", "perf::cpu-clock")
+"""Events of perf that count nanoseconds: the kernel ends their periods by a timer, not by counts."""
+
+FEWEST = MappingProxyType({**dict.fromkeys((*COUNTED_BY, *sum(COUNTED_BY.values(), ())), 100_000)})
+FEWEST_OF_OTHERS = 10
+"""With one page fault an interval, a fault that the kernel breaks off for the signal comes again, for ever."""
+
+_SCALES = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}
+_MOST_COUNTS = 10**15
+_COUNT_OF = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?) ?(?:([kMG]) )?([A-Za-z]\S*)")
+_UNIT = rf"({'|'.join(COUNTED_BY)}|[A-Z]+_[A-Za-z0-9_]+|[^ \t0-9:]+::[^ \t]+)"
+COUNT_PATTERN = rf"^[0-9]{{1,18}}(\.[0-9]{{1,9}})? ?([kMG] )?{_UNIT}$"
+_INTERVAL_FORMS = (
+    "write a number, k, M or G if wanted, and what is counted, such as `2 M instructions` or `500 perf::page-faults`"
+)
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Length of an interval, or the number of them that a run shall have; exactly one is given."""
+
+    nanoseconds: int | None = None  # Length
+    records: int | None = None  # Number of intervals
+
+    def __str__(self) -> str:
+        """Return the form that a spec has."""
+        return str(Duration(self.nanoseconds)) if self.nanoseconds is not None else f"{{records: {self.records}}}"
+
+
+@dataclass(frozen=True)
+class WorkInterval(Interval):
+    """An interval that ends after so many counts of an event."""
+
+    counts: int = 0  # How many
+    unit: str = ""  # Of what: a unit of `COUNTED_BY`, or the name of a metric
+
+    def __str__(self) -> str:
+        """Return the form that a spec has: `2 M instructions`, `1500 perf::page-faults`."""
+        scale = next(name for name in ("G", "M", "k", "") if self.counts % _SCALES[name] == 0)
+        return f"{self.counts // _SCALES[scale]} {scale}{' ' if scale else ''}{self.unit}"
+
+    def event(self, hardware: Iterable[str]) -> str:
+        """Return which of some hardware metrics counts the unit; empty when none does."""
+        wanted = COUNTED_BY.get(self.unit, (self.unit,))
+        return next((name for name in hardware if name in wanted or name.removesuffix(":u") in wanted), "")
+
+
+def parse_interval(value: object) -> Duration | WorkInterval:
+    """Read an interval that is written as text."""
+    parts = _COUNT_OF.fullmatch(value) if isinstance(value, str) else None
+    unit = parts[3] if parts else ""
+    if parts is None or not (unit in COUNTED_BY or "_" in unit or "::" in unit or (parts[2] and unit)):
+        return parse_duration(value)
+    if unit in DURATION_UNITS:
+        raise ValueError(f"`{shorten(value)}`: a unit of time takes no {parts[2]}; {_INTERVAL_FORMS}")
+    counts = Decimal(parts[1]) * _SCALES[parts[2] or ""]
+    if counts != counts.to_integral_value() or counts > _MOST_COUNTS:
+        raise ValueError(
+            f"`{shorten(value)}` is not a whole number of counts up to {_MOST_COUNTS:,}; {_INTERVAL_FORMS}"
+        )
+    fewest = FEWEST.get(unit, FEWEST_OF_OTHERS)
+    if counts < fewest:
+        raise ValueError(
+            f"an interval of {counts} {unit} is too short, {fewest:,} is the least: the signal that ends it costs the "
+            "program work itself"
+        )
+    return WorkInterval(counts=int(counts), unit=unit)
+
+
+IntervalText = Annotated[
+    Duration | WorkInterval,
+    PlainValidator(parse_interval),
+    WithJsonSchema(
+        {
+            "anyOf": [{"type": "string", "pattern": DURATION_PATTERN}, {"type": "string", "pattern": COUNT_PATTERN}],
+            "examples": ["20 ms", "1.5 s", "2 M instructions", "500 perf::page-faults"],
+        }
+    ),
+]
+
+
+_SIZE = SIZE_PATTERN.strip("^$")
+CACHE_PATTERN = f"^{_SIZE} [0-9]{{1,4}}-way {_SIZE}$"
+
+_CACHE_FORMS = "write `32 KiB 8-way 64 B` (size, ways, line), or a mapping {size: 32 KiB, ways: 8, line: 64 B}"
+_SMALLEST_LINE = 32
+"""The simulator refuses lines shorter than the widest register, 32 bytes on x86-64."""
+
+
+def parse_cache(value: object) -> Cache:
+    """Read a cache, such as `32 KiB 8-way 64 B`."""
+    parts = re.fullmatch(r"(.+?) ([0-9]{1,4})-way (.+)", value) if isinstance(value, str) else None
+    if parts is None:
+        raise ValueError(f"`{shorten(value)}` is not a cache; {_CACHE_FORMS}")
+    return check_cache(Cache(size=parse_size(parts[1]), ways=int(parts[2]), line=parse_size(parts[3])))
+
+
+def check_cache(cache: Cache) -> Cache:
+    """Return the cache if the simulator can simulate it."""
+    line = format_size(cache.line)
+    if cache.line < _SMALLEST_LINE or cache.line & (cache.line - 1):
+        raise ValueError(f"a cache line of {line} cannot be simulated: a power of two from {_SMALLEST_LINE} B on can")
+    if cache.ways < 1:
+        raise ValueError("a cache has at least 1 way")
+    way = cache.ways * cache.line
+    if cache.size <= cache.line or cache.size % way:
+        raise ValueError(
+            f"{format_size(cache.size)} does not consist of {cache.ways} ways of {line} lines: the size must be a "
+            "multiple of ways × line, and more than one line"
+        )
+    sets = cache.size // way
+    if sets & (sets - 1):
+        near = format_size(way << (sets.bit_length() - 1))
+        raise ValueError(
+            f"`{format_cache(cache)}` has {sets} sets (size / ways / line), and the simulator wants a power of two: "
+            f"`{near} {cache.ways}-way {line}` would do"
+        )
+    return cache
+
+
+def format_cache(cache: Cache) -> str:
+    """Return the form that `parse_cache` reads."""
+    return f"{format_size(cache.size)} {cache.ways}-way {format_size(cache.line)}"
+
+
+class CacheFields(Section):
+    """A cache; the same as the text `32 KiB 8-way 64 B`."""
+
+    size: SizeInBytes = Field()
+    """Size of the whole cache."""
+    ways: int = Field(ge=1, le=9999, examples=[8])
+    """Associativity."""
+    line: SizeInBytes = Field()
+    """Size of a line."""
+
+
+def _to_cache(value: Cache | CacheFields) -> Cache:
+    return value if isinstance(value, Cache) else check_cache(Cache(value.size, value.ways, value.line))
+
+
+_CacheText = Annotated[
+    Cache,
+    PlainValidator(parse_cache),
+    WithJsonSchema({"type": "string", "pattern": CACHE_PATTERN, "examples": ["32 KiB 8-way 64 B"]}),
+]
+_TextOrFields = Annotated[
+    Annotated[_CacheText, Tag(AS_TEXT)] | Annotated[CacheFields, Tag(AS_MAPPING)], Discriminator(text_or_mapping)
+]
+_CacheValue = Annotated[Cache, reading(_TextOrFields, _to_cache)]
+
+
+def _cache(default: Cache, description: str) -> Any:
+    shown: Any = {"default": format_cache(default)}
+    return Field(default_factory=lambda: default, description=description, json_schema_extra=shown)
+
+
+class MachineFields(Section):
+    """The machine that the simulated source simulates: its caches, each by size, ways and line."""
+
+    I1: _CacheValue = _cache(Machine().i1, "First-level instruction cache.")
+    D1: _CacheValue = _cache(Machine().d1, "First-level data cache.")
+    LL: _CacheValue = _cache(Machine().ll, "Last-level cache. PAPI's L2 and L3 presets are counted there.")
+
+
+Simulator = Annotated[Machine, reading(MachineFields, lambda fields: Machine(fields.I1, fields.D1, fields.LL))]

@@ -1,0 +1,111 @@
+"""Text of a spec: the forms of names (of metrics, folders, parameters, packages), and placeholders such as `{build}`.
+
+A placeholder is a name in braces; `{parameters.NAME}` is the value of a sweep's parameter. `${NAME}` is left to the
+shell, and `{{name}}` stands for the text `{name}`; braces around anything else are ordinary text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import StringConstraints
+
+from unperturbed.errors import SpecError
+from unperturbed.harness.spec.model import ListOf
+
+_METRIC = "^[A-Za-z_][A-Za-z0-9_]{0,63}$"
+PARAMETER_PATTERN = "^[A-Za-z_][A-Za-z0-9_]{0,39}$"
+_FILE_NAME = "^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
+_VARIABLE = "^[A-Za-z_][A-Za-z0-9_]*$"
+_DIGEST = "^sha256:[0-9a-f]{64}$"
+SLURM_TIME = r"^(\d+|\d+:\d\d|\d+:\d\d:\d\d|\d+-\d+|\d+-\d+:\d\d|\d+-\d+:\d\d:\d\d)$"
+_ABSOLUTE = r"^/[^\n]+$"
+_PACKAGE = "^(upstream:)?[a-z0-9][a-z0-9+.-]+$"
+
+FORMS: Mapping[str, str] = {
+    _METRIC: "a metric's name has at most 64 letters, digits and `_`, and does not begin with a digit",
+    PARAMETER_PATTERN: "a parameter's name has at most 40 letters, digits and `_`, and does not begin with a digit",
+    _FILE_NAME: "a folder's name has at most 64 letters, digits, `_`, `-` and `.`, the first a letter or digit",
+    _VARIABLE: "an environment variable's name has letters, digits and `_`, and does not begin with a digit",
+    _DIGEST: "write `sha256:` and 64 hexadecimal digits, as `sha256sum` prints them",
+    SLURM_TIME: "a limit of Slurm has the form `minutes`, `minutes:seconds`, `hours:minutes:seconds`, "
+    "`days-hours`, `days-hours:minutes` or `days-hours:minutes:seconds`, in quotes",
+    _ABSOLUTE: "write an absolute path, which begins with /",
+    _PACKAGE: "a Debian source package: lower-case letters, digits, `+`, `-` and `.`, also after `upstream:`",
+}
+"""The form that a pattern stands for, in words."""
+
+Text = Annotated[str, StringConstraints(pattern=r"\S")]
+AbsoluteFolder = Annotated[str, StringConstraints(pattern=_ABSOLUTE)]
+Texts = Annotated[tuple[Text, ...], ListOf]
+MetricName = Annotated[str, StringConstraints(pattern=_METRIC)]
+ParameterName = Annotated[str, StringConstraints(pattern=PARAMETER_PATTERN)]
+FileName = Annotated[str, StringConstraints(pattern=_FILE_NAME)]
+PackageName = Annotated[str, StringConstraints(pattern=_PACKAGE)]
+VariableName = Annotated[str, StringConstraints(pattern=_VARIABLE)]
+Sha256 = Annotated[str, StringConstraints(pattern=_DIGEST)]
+
+
+PARAMETER = "parameters."
+"""What the placeholders of a sweep's parameters begin with."""
+
+_PLACEHOLDER = re.compile(
+    r"\$\{\w+\}|\{\{(?P<literal>(?:parameters\.)?\w+)\}\}|\{(?P<name>parameters\.[A-Za-z_]\w*|[A-Za-z_]\w*)\}"
+)
+
+
+@dataclass(frozen=True)
+class Placeholder:
+    """What a placeholder stands for."""
+
+    meaning: str  # One line for people
+    fields: frozenset[str]  # Keys of `program:` whose text may contain it
+
+
+_OF_A_RUN = ("run", "stdin", "environment")
+
+PLACEHOLDERS: Mapping[str, Placeholder] = {
+    "cc": Placeholder("the instrumenting C compiler", frozenset({"build"})),
+    "cxx": Placeholder("the instrumenting C++ compiler", frozenset({"build"})),
+    "build": Placeholder(
+        "the folder in which the program was built: a copy of its source, one for each configuration",
+        frozenset({"build", "prepare", "working_folder", *_OF_A_RUN}),
+    ),
+    "source": Placeholder("the same folder as {build}", frozenset({"build", "prepare", "working_folder", *_OF_A_RUN})),
+    "inputs": Placeholder(
+        "the folder that holds the files of `inputs` and what `prepare` makes", frozenset({"prepare", *_OF_A_RUN})
+    ),
+    "scratch": Placeholder(
+        "a folder of this run alone, empty when it starts", frozenset({"working_folder", *_OF_A_RUN})
+    ),
+    "spec": Placeholder("the folder of the spec's file", frozenset({"build", "prepare", "working_folder", *_OF_A_RUN})),
+    "python": Placeholder("the Python interpreter that runs this tool", frozenset({"prepare"})),
+}
+
+OF_PARAMETERS = Placeholder("the value of the parameter NAME at the point of a sweep that is run", frozenset(_OF_A_RUN))
+"""`{parameters.NAME}`, of which there is one for each parameter."""
+
+
+def find_placeholders(text: str) -> tuple[str, ...]:
+    """Return the names in braces, each once, in the order of the text; whether such placeholders exist is not asked."""
+    return tuple(dict.fromkeys(match["name"] for match in _PLACEHOLDER.finditer(text) if match["name"]))
+
+
+def substitute(text: str, known: Mapping[str, str]) -> str:
+    """Put values in the place of placeholders."""
+
+    def value(match: re.Match[str]) -> str:
+        if match["literal"]:
+            return f"{{{match['literal']}}}"
+        if not match["name"]:
+            return match[0]
+        if match["name"] not in known:
+            raise SpecError(
+                f"`{text}`: {match[0]} stands for nothing here; known are {', '.join(f'{{{name}}}' for name in known)}"
+            )
+        return known[match["name"]]
+
+    return _PLACEHOLDER.sub(value, text)

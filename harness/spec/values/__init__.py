@@ -1,1 +1,0 @@
-"""Values of a spec that are more than text, numbers and lists: quantities, parameters, placeholders."""
