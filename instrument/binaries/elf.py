@@ -97,17 +97,14 @@ class Binary:
         `target`: A symbol; in C++ also `ns::f` (all overloads and instances), `ns::f(int)`, `ns::f<int>`; globs are
         those of fnmatch. Clones that the compiler made of a function are found by its name.
 
-        Notes
-        -----
         A constructor has one function for a complete object and one for a base; compilers merge them if they can, but
         clang without optimisation has the first call the second: then name one of them by its symbol.
         """
         named = [function for function in self.functions if function.name == target]
         if not named or not self.exports(target):
-            # Of a function that stays in the self, the compiler may keep clones only, or clones too.
-            pattern = re.compile(
-                translate(_without_spaces(target)) if is_glob(target) else f"{re.escape(_without_spaces(target))}\\Z"
-            )
+            # Of a function that the binary keeps to itself, the compiler may keep clones only, or clones too.
+            plain = _without_spaces(target)
+            pattern = re.compile(translate(plain) if is_glob(target) else f"{re.escape(plain)}\\Z")
             named = [
                 function
                 for function in self.functions
@@ -121,9 +118,8 @@ class Binary:
             return tuple(found[offset] for offset in sorted(found))
         if named:
             raise SpecError(
-                f"{self.path}: {target} is chosen among several functions when the program is loaded (an "
-                f"IFUNC), and has no code of its own; "
-                f"take {{preload: {target}}}, or name the function that is chosen"
+                f"{self.path}: {target} is chosen among several functions when the program is loaded (an IFUNC), and "
+                f"has no code of its own; take {{preload: {target}}}, or name the function that is chosen"
             )
         raise SpecError(_missing_function(self, target))
 
@@ -159,7 +155,13 @@ def _read_version(path: Path, modified_ns: int, size: int) -> Binary:
     del modified_ns, size  # a file built anew is read anew
     try:
         with path.open("rb") as file:
-            _check_magic(path, file.read(256))
+            begin = file.read(256)
+            if begin.startswith(b"#!"):
+                interpreter = begin[2:].split(b"\n", maxsplit=1)[0].strip().decode(errors="replace")
+                work = "name the binary that does the work, by its path"
+                raise SpecError(f"{path}: a script that {interpreter} runs; {work}")
+            if not begin.startswith(b"\x7fELF"):
+                raise SpecError(f"{path}: no ELF binary; name an executable or a shared library")
             return _described(path, file)
     except OSError as error:  # also of places that no file has
         raise SpecError(f"{path}: the binary cannot be read ({error.strerror})") from None
@@ -183,14 +185,6 @@ def is_static(path: Path) -> bool:
             return False
 
 
-def _check_magic(path: Path, begin: bytes) -> None:
-    if begin.startswith(b"#!"):
-        interpreter = begin[2:].split(b"\n", maxsplit=1)[0].strip().decode(errors="replace")
-        raise SpecError(f"{path}: a script that {interpreter} runs; name the binary that does the work, by its path")
-    if not begin.startswith(b"\x7fELF"):
-        raise SpecError(f"{path}: no ELF binary; name an executable or a shared library")
-
-
 class _Load(NamedTuple):
     """A segment that is mapped into memory: address, offset in the file, bytes there, whether it is code."""
 
@@ -198,11 +192,6 @@ class _Load(NamedTuple):
     offset: int
     length: int
     is_code: bool
-
-
-class _Symbols(NamedTuple):
-    functions: list[Function]
-    imported: set[str]
 
 
 def _described(path: Path, file: Any) -> Binary:
@@ -213,21 +202,21 @@ def _described(path: Path, file: Any) -> Binary:
         _Load(load["p_vaddr"], load["p_offset"], load["p_filesz"], bool(load["p_flags"] & _EXECUTABLE))
         for load in elf.iter_segments("PT_LOAD")
     ]
-    dynamic = _symbols(elf, ".dynsym", loads)
-    full = _symbols(elf, ".symtab", loads).functions
+    dynamic, imported = _symbols(elf, ".dynsym", loads)
+    full, _ = _symbols(elf, ".symtab", loads)
     for debug in () if full else _debug_files(path, elf):
         with debug as opened:
-            full = _symbols(ELFFile(opened), ".symtab", loads).functions
+            full, _ = _symbols(ELFFile(opened), ".symtab", loads)
         if full:
             break
-    names = {(function.name, function.offset): function for function in (*full, *dynamic.functions)}
+    names = {(function.name, function.offset): function for function in (*full, *dynamic)}
     tags = [tag for segment in elf.iter_segments("PT_DYNAMIC") for tag in segment.iter_tags()]
     return Binary(
         path=path,
         functions=tuple(
             sorted(names.values(), key=lambda function: (function.offset, not function.exported, function.name))
         ),
-        imported=frozenset(dynamic.imported),
+        imported=frozenset(imported),
         static_probes=tuple(_static_probes(elf, loads)),
         needed=tuple(tag.needed for tag in tags if tag.entry.d_tag == "DT_NEEDED"),
         interpreter=next((segment.get_interp_name() for segment in elf.iter_segments("PT_INTERP")), ""),
@@ -243,12 +232,16 @@ def _file_offset(loads: Sequence[_Load], address: int, *, code: bool) -> int | N
     return None
 
 
-def _symbols(elf: Any, section_name: str, loads: Sequence[_Load]) -> _Symbols:
-    """Read one symbol table. By hand: pyelftools takes 20 us a symbol, and a large program has a million."""
+def _symbols(elf: Any, section_name: str, loads: Sequence[_Load]) -> tuple[list[Function], set[str]]:
+    """Return the functions of one symbol table, and the names that it imports.
+
+    It is read by hand: pyelftools takes 20 us a symbol, and a large program has a million.
+    """
     section = elf.get_section_by_name(section_name)
-    found = _Symbols([], set())
+    functions: list[Function] = []
+    imported: set[str] = set()
     if section is None or section["sh_type"] == "SHT_NOBITS":
-        return found
+        return functions, imported
     names = elf.get_section(section["sh_link"]).data()
     order = "<" if elf.little_endian else ">"
     # Elf64_Sym: name, info, other, shndx, value, size; Elf32_Sym: name, value, size, info, other, shndx.
@@ -259,14 +252,14 @@ def _symbols(elf: Any, section_name: str, loads: Sequence[_Load]) -> _Symbols:
         name_at, info, other, index, address, size = row if elf.elfclass == 64 else (*row[:1], *row[3:], *row[1:3])
         kind, binding = info & 15, info >> 4
         if not index and is_dynamic:
-            found.imported.add(_name(names, name_at))
+            imported.add(_name(names, name_at))
         if not index or kind not in (_FUNCTION, _INDIRECT):
             continue
         offset = _file_offset(loads, address & ~1 if thumb else address, code=True)
         if offset is not None:
             exported = is_dynamic and binding in _EXPORTED_BINDINGS and other & 3 not in _HIDDEN
-            found.functions.append(Function(_name(names, name_at), offset, size, exported, kind == _INDIRECT))
-    return found
+            functions.append(Function(_name(names, name_at), offset, size, exported, kind == _INDIRECT))
+    return functions, imported
 
 
 def _name(names: bytes, begin: int) -> str:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from unperturbed.errors import SpecError
 from unperturbed.instrument.binaries.elf import Binary, nearest_names, read_binary
-from unperturbed.instrument.binaries.libraries import needed_libraries
+from unperturbed.instrument.binaries.probes import needed_libraries
 from unperturbed.instrument.events.event import Event
 
 _OBJECT, _FUNCTION, _INDIRECT = 1, 2, 10
@@ -91,7 +91,13 @@ def _symbols(path: Path, name: str, modified_ns: int) -> tuple[tuple[_Symbol, ..
             for _, info, _ in struct.iter_unpack(f"{order}QQq", section.data())
             if info & 0xFFFFFFFF in kinds
         )
-        return tuple(found), linked, _is_symbolic(elf)
+        tags = {
+            tag.entry.d_tag: tag.entry.d_val
+            for segment in elf.iter_segments("PT_DYNAMIC")
+            for tag in segment.iter_tags()
+        }
+        symbolic = "DT_SYMBOLIC" in tags or bool(tags.get("DT_FLAGS", 0) & _SYMBOLIC)
+        return tuple(found), linked, symbolic
 
 
 def _versions(elf: Any) -> dict[int, str]:
@@ -107,13 +113,6 @@ def _versions(elf: Any) -> dict[int, str]:
     return found
 
 
-def _is_symbolic(elf: Any) -> bool:
-    tags = {
-        tag.entry.d_tag: tag.entry.d_val for segment in elf.iter_segments("PT_DYNAMIC") for tag in segment.iter_tags()
-    }
-    return "DT_SYMBOLIC" in tags or bool(tags.get("DT_FLAGS", 0) & _SYMBOLIC)
-
-
 _FIXED_TEXT = Path(__file__).with_name("interposer.c")
 _RUNTIME = "unperturbed_register"
 """A program that exports this has the runtime linked in."""
@@ -122,33 +121,20 @@ _THREAD_STARTERS = ("pthread_create", "thrd_create")
 """The runtime defines these and passes the call on to the next one: it defines nothing that would hide a call."""
 
 _RUNTIME_CALLS = (
-    "clock_gettime read pread pread64 ioctl getrusage getpid syscall timer_settime timer_create memset "
-    "memcpy strlen sigaction mmap mmap64 "
-    "munmap open open64 close snprintf pthread_setcancelstate pthread_sigmask malloc calloc free dladdr "
-    "dlopen dlsym dlerror"
+    "clock_gettime read pread pread64 ioctl getrusage getpid syscall timer_settime timer_create memset memcpy strlen "
+    "sigaction mmap mmap64 munmap open open64 close snprintf pthread_setcancelstate pthread_sigmask malloc calloc free "
+    "dladdr dlopen dlsym dlerror"
 )
 """What the sampler in a program calls itself, most of it once, clock_gettime, read and timer_settime at each record."""
 
 _BUILTINS = (
-    "abs calloc ceil exit floor fprintf fputs free isalpha isdigit labs malloc memchr memcmp memcpy memmove "
-    "mempcpy memset printf putchar puts "
-    "realloc sin cos sprintf sqrt stpcpy strcat strchr strcmp strcpy strlen strncat strncmp strncpy strrchr "
-    "strstr vprintf"
+    "abs calloc ceil exit floor fprintf fputs free isalpha isdigit labs malloc memchr memcmp memcpy memmove mempcpy "
+    "memset printf putchar puts realloc sin cos sprintf sqrt stpcpy strcat strchr strcmp strcpy strlen strncat strncmp "
+    "strncpy strrchr strstr vprintf"
 )
 """Functions that compilers know: they compute some calls themselves, or put another function in their place."""
 
-_ALSO_KNOWN_AS = (
-    "__{}_chk",
-    "{}64",
-    "__isoc99_{}",
-    "__isoc23_{}",
-    "__{}",
-    "_IO_{}",
-    "__libc_{}",
-    "{}_unlocked",
-    "{}at",
-    "{}at2",
-)
+_ALSO_KNOWN_AS = "__{}_chk {}64 __isoc99_{} __isoc23_{} __{} _IO_{} __libc_{} {}_unlocked {}at {}at2"
 """Names by which compilers and headers call the same: checked for overflow, for large files, of a newer standard,
 thread-unsafe."""
 
@@ -316,7 +302,7 @@ def _uncounted_calls(
         uncounted.append(
             f"nothing that {binary.path.name} loads when it starts calls {name}: only libraries that it opens later may"
         )
-    others = {pattern.format(name) for pattern in _ALSO_KNOWN_AS} - {name}
+    others = {pattern.format(name) for pattern in _ALSO_KNOWN_AS.split()} - {name}
     for other in sorted(others & {symbol for caller in loaded if caller is not owner for symbol in caller.imported}):
         if owner.exports(other):
             callees = ", ".join(
@@ -328,7 +314,7 @@ def _uncounted_calls(
             f"compilers know {name}: calls that they computed themselves, or turned into another function's, "
             f"are none any more"
         )
-    if any(symbol in binary.imported for symbol in ("dlopen", "dlmopen")):
+    if not binary.imported.isdisjoint(("dlopen", "dlmopen")):
         uncounted.append(
             "not counted: a call by an address that the program asked for by name (dlsym), and of a library "
             "that it opens with RTLD_DEEPBIND"

@@ -30,7 +30,7 @@ from unperturbed.common.extensions import classes_in
 from unperturbed.common.wording import listing, nearest
 from unperturbed.errors import SpecError
 from unperturbed.instrument.events.kind import FUNCTION, GROUPS, CompiledKind, EventKind, Means, loader_of, matches_form
-from unperturbed.instrument.events.need import Selected
+from unperturbed.instrument.events.targets import Selected
 
 DEFAULT_MAX_RATE = 10_000
 """Hits a second that a kernel probe may have by default: at 1 us a hit, one hundredth of the run's time."""

@@ -17,8 +17,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from unperturbed.common.wording import first_of
-from unperturbed.instrument.events.need import Need, Selected, need_of_name
-from unperturbed.instrument.events.targets import LineTarget, is_glob, name_matches
+from unperturbed.instrument.events.targets import LineTarget, Need, Selected, is_glob, name_matches, need_of_name
 
 if TYPE_CHECKING:
     from unperturbed.instrument.events.event import Event

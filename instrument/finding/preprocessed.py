@@ -25,13 +25,7 @@ _WORD_SIGNS = frozenset(sign for sign in range(128) if re.match(r"[\w$]", chr(si
 
 
 class PreprocessedText:
-    """Text of a preprocessed file with its line markers read.
-
-    Attributes
-    ----------
-    data : bytes
-        The bytes.
-    """
+    """Text of a preprocessed file with its line markers read."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data

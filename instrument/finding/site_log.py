@@ -60,26 +60,17 @@ class SourceRecord(NamedTuple):
 
 
 class SiteReport:
-    """The site log of one build, without what configure, CMake or meson compiled to query the compiler.
-
-    Attributes
-    ----------
-    sites : dict of str to tuple of LoggedSite
-        Metric → its sites, each file, line and text once, in order.
-    uncounted : dict of str to tuple of LoggedSite
-        Metric → places where its event may happen uncounted.
-    skipped : dict of str to str
-        Source → why it is compiled without counters though it may hold sites.
-    sources : tuple of str
-        Every source that was compiled; of those without a site also such whose compilation then failed.
-    """
+    """The site log of one build, without what configure, CMake or meson compiled to query the compiler."""
 
     def __init__(self, records: list[SourceRecord]) -> None:
         records = [record for record in records if not _is_check(record)]
         self._records = records
+        # Metric → its sites, and places where its event may happen uncounted; each file, line and text once, in order.
         self.sites = _by_metric(site for record in records for site in record.sites)
         self.uncounted = _by_metric(site for record in records for site in record.uncounted)
+        # Source → why it is compiled without counters though it may hold sites.
         self.skipped = {record.source: record.reason for record in records if record.state == NOT_INSTRUMENTED}
+        # Every source that was compiled; of those without a site also such whose compilation then failed.
         self.sources = tuple(dict.fromkeys(record.source for record in records))
 
     def parsed_names(self, part: str) -> set[str]:

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 from unperturbed.common.wording import first_of
 from unperturbed.instrument.events.kind import PLAIN, BuildNames, CompiledKind, matches
-from unperturbed.instrument.events.need import Need, Selected, need_of_name
 from unperturbed.instrument.events.places import Search, Variable
-from unperturbed.instrument.events.targets import file_matches, split_gauge
+from unperturbed.instrument.events.targets import Need, Selected, file_matches, need_of_name, split_gauge
 
 if TYPE_CHECKING:
     from unperturbed.instrument.events.event import Event

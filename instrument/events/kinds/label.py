@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 from unperturbed.common.wording import first_of
 from unperturbed.instrument.events.kind import NAME, WORD, BuildNames, CompiledKind, matches
-from unperturbed.instrument.events.need import Need, need_of_name
 from unperturbed.instrument.events.places import Body, Function
-from unperturbed.instrument.events.targets import name_matches
+from unperturbed.instrument.events.targets import Need, name_matches, need_of_name
 
 if TYPE_CHECKING:
     from unperturbed.instrument.events.event import Event

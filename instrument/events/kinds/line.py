@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from unperturbed.instrument.events.kind import FILE_LINE, CompiledKind
-from unperturbed.instrument.events.need import Need, Selected
 from unperturbed.instrument.events.places import Body, Function, InsertionPoint, Search
-from unperturbed.instrument.events.targets import LineTarget, split_line
+from unperturbed.instrument.events.targets import LineTarget, Need, Selected, split_line
 
 if TYPE_CHECKING:
     from unperturbed.instrument.events.event import Event

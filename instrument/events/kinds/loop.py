@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 from unperturbed.common.wording import first_of
 from unperturbed.instrument.events.kind import FILE_LINE, NAME, BuildNames, CompiledKind, matches
-from unperturbed.instrument.events.need import Need, Selected, need_of_name
 from unperturbed.instrument.events.places import Body, Function, Search
-from unperturbed.instrument.events.targets import LineTarget, is_glob, split_line
+from unperturbed.instrument.events.targets import LineTarget, Need, Selected, is_glob, need_of_name, split_line
 
 if TYPE_CHECKING:
     from unperturbed.instrument.events.event import Event

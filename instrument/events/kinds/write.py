@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from unperturbed.instrument.events.kind import NAME, WORD, CompiledKind, is_within, matches
-from unperturbed.instrument.events.need import Need, need_of_name
 from unperturbed.instrument.events.places import Body, Function, Variable
+from unperturbed.instrument.events.targets import Need, need_of_name
 
 if TYPE_CHECKING:
     from unperturbed.instrument.events.event import Event

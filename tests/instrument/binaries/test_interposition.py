@@ -19,7 +19,7 @@ from tests.collectors.runtime.programs import BUSY, COUNTED, compile_program
 from tests.instrument.binaries.calls import ALLOCATED, ALLOCATING, CALLED, COLLIDING, COUNTER, LIBRARY, TORTURE
 from tests.instrument.python.sampled import counts, run_sampled
 from unperturbed.collectors.records.file import NO_PINNING, Records, Setup
-from unperturbed.collectors.runtime.build import build_interposer, build_preload
+from unperturbed.collectors.runtime import build_interposer, build_preload
 from unperturbed.collectors.sources.callgrind import Machine, valgrind_command
 from unperturbed.errors import SpecError
 from unperturbed.instrument.binaries.interposition import Interposed, find_function, find_functions, interposer_source

@@ -19,8 +19,14 @@ from unperturbed.errors import SpecError
 from unperturbed.instrument.binaries import elf
 from unperturbed.instrument.binaries.demangle import demangle, spellings
 from unperturbed.instrument.binaries.elf import read_binary
-from unperturbed.instrument.binaries.libraries import find_binary, needed_libraries
-from unperturbed.instrument.binaries.probes import HIT_COSTS, HIT_NS, ProbeSite, find_probes
+from unperturbed.instrument.binaries.probes import (
+    HIT_COSTS,
+    HIT_NS,
+    ProbeSite,
+    find_binary,
+    find_probes,
+    needed_libraries,
+)
 from unperturbed.instrument.events import Event, parse_event
 
 C = """

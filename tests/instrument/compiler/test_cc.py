@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.instrument.conftest import RUNTIME
-from unperturbed.collectors.runtime.build import BOUNDS, runtime_files
+from unperturbed.collectors.runtime import BOUNDS, runtime_files
 from unperturbed.errors import HostError, SpecError
 from unperturbed.instrument.compiler.cc import read_metrics, run_compiler
 from unperturbed.instrument.events import Event

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from unperturbed.instrument.events import parse_event
+from unperturbed.instrument.missing import missing_metrics
 from unperturbed.instrument.missing.explain import names_of_build
-from unperturbed.instrument.missing.without_site import missing_metrics
 
 TEXT = """\
 #include "state.h"

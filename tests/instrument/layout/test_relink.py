@@ -11,14 +11,13 @@ from pathlib import Path
 import pytest
 
 from tests.instrument.bzip2_program import build, bzip2_source, run
-from unperturbed.collectors.runtime.build import BOUNDS, runtime_files
+from unperturbed.collectors.runtime import BOUNDS, runtime_files
 from unperturbed.errors import RunError
-from unperturbed.instrument.command_line.command import expanded, response_text
+from unperturbed.instrument.command_line import expanded, response_text
 from unperturbed.instrument.compiler import toolchain as toolchain_module
 from unperturbed.instrument.compiler.cc import run_compiler
 from unperturbed.instrument.compiler.toolchain import in_layout, relink
-from unperturbed.instrument.layout.link_log import file_digest, read_links
-from unperturbed.instrument.layout.relink import Layout, is_object, why_order_matters, why_order_stays
+from unperturbed.instrument.layout import Layout, file_digest, is_object, read_links, why_order_matters, why_order_stays
 
 NAMES = ("alpha", "beta", "gamma", "delta")
 SOFTWARE = {"works": {"enter": "work_*"}}

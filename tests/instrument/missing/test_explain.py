@@ -13,8 +13,8 @@ from unperturbed.instrument.events import parse_event
 from unperturbed.instrument.events.kinds.call import Call
 from unperturbed.instrument.events.kinds.gauge import Gauge
 from unperturbed.instrument.events.kinds.write import Write
+from unperturbed.instrument.missing import missing_metrics
 from unperturbed.instrument.missing.names import Occurrence, occurrences
-from unperturbed.instrument.missing.without_site import missing_metrics
 
 C = """\
 struct queue { int length; int head; };
