@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args
 
 import polars as pl
 
-from unperturbed.collectors.data.parquet import encode_parquet, read_parquet_file
+from unperturbed.collectors.data.files import encode_parquet, read_parquet_file
 from unperturbed.collectors.data.trace import Semantics
 from unperturbed.common.scratch import whole_file
 from unperturbed.errors import DataError

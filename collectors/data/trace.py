@@ -14,8 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, get_args, overload
 
-from unperturbed.collectors.data.parquet import encode_parquet, read_parquet_file
-from unperturbed.collectors.data.shape import Shape, misfit
+from unperturbed.collectors.data.files import Shape, encode_parquet, misfit, read_parquet_file
 from unperturbed.common.frames import to_library
 from unperturbed.common.scratch import whole_file
 from unperturbed.common.table import Column, Table

@@ -20,8 +20,7 @@ from unperturbed.collectors.imports.format import (
     ImportFormat,
     decode,
     from_ends,
-    leave_out_uncounted,
-    make_trace,
+    make_counted_trace,
     refuse,
     without_part,
 )
@@ -133,21 +132,16 @@ def _trace(
     metrics: Sequence[str], times: NDArray[np.float64], values: NDArray[np.float64], path: Path, notes: list[str]
 ) -> Trace:
     values = np.where(np.isfinite(values), values, np.nan)
-    described, columns = {}, {}
+    described, columns = [], {}
     for at, name in enumerate(metrics):
-        found = _UNIT.search(name)
-        unit = found["unit"] if found else ""
-        event = found is None and re.fullmatch(r"[A-Z0-9_]+(:[A-Z0-9_]+)*", name) is not None and name != "CPI"
+        match = _UNIT.search(name)
+        unit = match["unit"] if match else ""
+        event = match is None and re.fullmatch(r"[A-Z0-9_]+(:[A-Z0-9_]+)*", name) is not None and name != "CPI"
         mean = not event and unit in _MEANS
         columns[name] = values[:, at].mean(axis=1) if mean else values[:, at].sum(axis=1)
-        described[name] = Metric(
-            name,
-            "hardware",
-            unit="events" if event else unit or "1",
-            semantics="counter" if event else "gauge",
-            source="likwid",
-            meaning=f"{'mean' if mean else 'sum'} over the threads, as LIKWID computed it",
-        )
+        meaning = f"{'mean' if mean else 'sum'} over the threads, as LIKWID computed it"
+        unit, semantics = ("events", "counter") if event else (unit or "1", "gauge")
+        described.append(Metric(name, "hardware", unit, semantics, "likwid", meaning))  # type: ignore[arg-type]
     ends = np.rint(times * 1e9).astype(np.int64)
     begin, end = from_ends(ends, 0)
     usual = int(np.quantile(end - begin, 0.25))
@@ -155,16 +149,7 @@ def _trace(
     begin = np.where(end - begin > 1.5 * usual, end - usual, begin)
     if len(ends) > 1 and np.median(np.diff(ends)) < _TOO_SHORT_NS:
         notes = [*notes, "LIKWID itself calls its values invalid for intervals below 100 ms (likwid #272)"]
-    chosen, kept, more = leave_out_uncounted(columns, "not given")
-    return without_part(
-        make_trace(
-            [described[name] for name in chosen],
-            {name: column[kept] for name, column in chosen.items()},
-            (begin[kept], end[kept]),
-            path,
-            notes=[*notes, *more],
-        )
-    )
+    return without_part(make_counted_trace(described, columns, (begin, end), path, missing="not given", notes=notes))
 
 
 FORMAT = ImportFormat(

@@ -10,9 +10,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unperturbed.collectors.data.trace import Metric, Semantics, Trace
-from unperturbed.collectors.records.counts import hardware_columns, implausible, main_thread, of_thread, threads
+from unperturbed.collectors.records.counts import (
+    describe_overflows,
+    hardware_columns,
+    implausible,
+    main_thread,
+    missed_overflows,
+    of_thread,
+    threads,
+    throttling,
+)
 from unperturbed.collectors.records.file import Mark, Records, deltas
-from unperturbed.collectors.records.work import describe_overflows, missed_overflows, throttling
 from unperturbed.collectors.sources import Pass, find_source
 from unperturbed.collectors.sources.catalogue import OS_GROUPS, OS_METRICS
 from unperturbed.collectors.sources.source import NONE
@@ -229,8 +237,7 @@ def _check(records: Records, software: Sequence[Metric], *, whole: bool) -> None
     if whole and records.state != "finished":
         raise RunError(
             "the program ended without its exit handlers (by _exit, in another program by exec, or from a second "
-            "thread), so nobody read its last "
-            "counts: let it end by exit or from main, or take sampler: outside"
+            "thread), so nobody read its last counts: let it end by exit or from main, or take sampler: outside"
         )
     if np.count_nonzero(records.rows["thread"] == 0) < (2 if whole else 3):
         raise RunError("the program ended before the first interval: give it more work, or use a shorter interval")

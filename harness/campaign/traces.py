@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from unperturbed.collectors.data import Trace
-from unperturbed.collectors.data.parquet import is_whole_parquet
+from unperturbed.collectors.data.files import is_whole_parquet
 from unperturbed.common.wording import counted, listing
 from unperturbed.errors import DataError, SpecError
 from unperturbed.harness.campaign.manifest import Manifest, RunState

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unperturbed.collectors.data.parquet import encode_parquet
+from unperturbed.collectors.data.files import encode_parquet
 from unperturbed.harness.exports import Format
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unperturbed.collectors.data import INTERVAL_COLUMNS
-from unperturbed.collectors.data.parquet import read_parquet_head, try_parquet_files
+from unperturbed.collectors.data.files import read_parquet_head, try_parquet_files
 from unperturbed.collectors.data.trace import METADATA_KEY
 from unperturbed.errors import DataError
 from unperturbed.harness.campaign.traces import require_own

@@ -18,7 +18,7 @@ from unperturbed.harness.spec.load import metric_position
 from unperturbed.instrument.binaries.probes import HIT_COSTS, HIT_NS
 from unperturbed.instrument.events import Event
 from unperturbed.instrument.finding.site_log import SiteReport, read_sites
-from unperturbed.instrument.missing.without_site import missing_metrics
+from unperturbed.instrument.missing import missing_metrics
 
 
 @dataclass(frozen=True)

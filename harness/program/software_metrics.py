@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from unperturbed.collectors.data import Metric, Trace
-from unperturbed.collectors.kernel_probes.cost import measure_hit_cost
-from unperturbed.collectors.kernel_probes.registration import register_probes
+from unperturbed.collectors.kernel_probes import measure_hit_cost, register_probes
 from unperturbed.collectors.records.assemble import milestone
 from unperturbed.collectors.records.file import Probe
-from unperturbed.collectors.runtime.build import build_interposer, build_python_counter
+from unperturbed.collectors.runtime import build_interposer, build_python_counter
 from unperturbed.common.user_cache import user_cache
 from unperturbed.errors import SpecError
 from unperturbed.harness.program.process import ProgramCommand
@@ -25,7 +24,7 @@ from unperturbed.harness.spec.load import metric_position
 from unperturbed.instrument.binaries.interposition import Interposed, find_function, interposer_source
 from unperturbed.instrument.binaries.probes import ProbeSite, find_probes
 from unperturbed.instrument.events import DEFAULT_MAX_RATE, Event, Means
-from unperturbed.instrument.python.metrics import (
+from unperturbed.instrument.python import (
     PythonSites,
     find_python_sites,
     prepare_python_hook,

@@ -22,7 +22,7 @@ from unperturbed.analysis.perturbation import Baseline, combine_checks
 from unperturbed.collectors.data import Metric, Trace
 from unperturbed.collectors.records.assemble import assemble
 from unperturbed.collectors.records.file import Setup
-from unperturbed.collectors.runtime.build import build_preload
+from unperturbed.collectors.runtime import build_preload
 from unperturbed.collectors.sources import Event, Pass
 from unperturbed.harness.drafts.command import Choices
 from unperturbed.harness.drafts.comparison import describe_comparison

@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 from unperturbed.collectors import Metric, Trace
-from unperturbed.collectors.data.parquet import encode_parquet
+from unperturbed.collectors.data.files import encode_parquet
 from unperturbed.collectors.imports import read_traces
 from unperturbed.common import supervision
 from unperturbed.errors import DataError

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from unperturbed.collectors.imports import read_traces, recognise
-from unperturbed.collectors.imports.caliper.records import read_cali
+from unperturbed.collectors.imports.caliper import read_cali
 from unperturbed.errors import DataError
 
 # The nodes that every file begins with, by Caliper's own example (doc/sphinx/examples in its repository): types, then

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unperturbed.collectors.perf_metrics.formula import (
+from unperturbed.collectors.sources.perf.formula import (
     Binary,
     Call,
     Choice,
