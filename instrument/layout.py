@@ -214,7 +214,9 @@ class Layout(NamedTuple):
         for operand, pad in zip(_chosen_gaps(self.seed, operands), self.pads[1:], strict=False):
             between = ["-x", "none", pad, "-x", operand.forced] if operand.forced else [pad]
             texts[operand.place][:0] = between
-        arranged = [_kept(range(len(self.pads))), self.pads[0]]
+        # Padding is kept where the linker removes what nothing refers to (--gc-sections).
+        symbols = (_symbol(number, letter) for number in range(len(self.pads)) for letter in _SECTIONS)
+        arranged = [f"-Wl,{','.join(f'-u,{symbol}' for symbol in symbols)}", self.pads[0]]
         for place, argument in enumerate(parsed):
             arranged += texts.get(place, argument.words)
         return arranged if words == tuple(arguments) else [self._response_file(arranged)]
@@ -315,12 +317,8 @@ def _padding(number: int, chance: random.Random, units: int) -> str:
         symbol = _symbol(number, letter)
         lines += [section, f".balign {_UNIT}", f".globl {symbol}", f".hidden {symbol}", f"{symbol}:"]
         lines.append(f".skip {_UNIT * chance.randrange(units)}")
-    return "".join(f"__asm__({_quoted(line)});\n" for line in lines)
-
-
-def _quoted(line: str) -> str:
-    escaped = line.replace('"', '\\"')
-    return f'"{escaped}\\n"'
+    escaped = (line.replace('"', '\\"') for line in lines)
+    return "".join(f'__asm__("{line}\\n");\n' for line in escaped)
 
 
 def _symbol(number: int, letter: str) -> str:

@@ -184,25 +184,6 @@ def _quoted(name: str) -> str:
     return f'"{name}"'
 
 
-def find_functions(
-    software: Mapping[str, Event], *, program: Path, library_path: Sequence[Path] = ()
-) -> dict[int, Interposed]:
-    """Find the function of every `preload` metric.
-
-    `software`: Name → event of all software metrics, in the order of their numbers; those of other means are passed
-    over.
-    """
-    found = {}
-    for number, (metric, event) in enumerate(software.items()):
-        if event.means != "preload":
-            continue
-        try:
-            found[number] = find_function(event, program=program, library_path=library_path)
-        except SpecError as error:
-            raise SpecError(f"software metric {metric!r}: {error}") from None
-    return found
-
-
 def find_function(event: Event, *, program: Path, library_path: Sequence[Path] = ()) -> Interposed:
     """Find the function that one `preload` metric counts among the libraries that a program loads when it starts."""
     name = event.target
@@ -214,7 +195,7 @@ def find_function(event: Event, *, program: Path, library_path: Sequence[Path] =
     binary = read_binary(program)
     if not binary.interpreter:
         raise SpecError(
-            f"{program}: a static program, or no program: it calls no library, and nothing can be preloaded"
+            f"{program}: statically linked, or not a program: it calls no library, so nothing can be preloaded"
         )
     libraries = {path: read_binary(path) for path in needed_libraries(program, library_path).values()}
     libraries = {path: library for path, library in libraries.items() if library.needed or library.functions}
@@ -266,7 +247,7 @@ def _missing(name: str, binary: Binary, libraries: Sequence[Binary]) -> str:
     for library in libraries:
         default, _ = read_version(library.path, name, defined=True, functions=False)
         if default is not None:
-            return f"{name} is a variable of {library.path}, no function: nothing calls it"
+            return f"{name} is a variable of {library.path}, not a function: nothing calls it"
         if any(function.name == name for function in library.functions):
             return (
                 f"{library.path} has {name}, but keeps it to itself: no other binary can call it by that name. Take "
@@ -312,7 +293,7 @@ def _uncounted_calls(
     if name in _BUILTINS.split():
         uncounted.append(
             f"compilers know {name}: calls that they computed themselves, or turned into another function's, "
-            f"are none any more"
+            f"are not counted"
         )
     if not binary.imported.isdisjoint(("dlopen", "dlmopen")):
         uncounted.append(

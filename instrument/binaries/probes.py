@@ -17,8 +17,7 @@ from typing import Literal
 from unperturbed.common import supervision
 from unperturbed.common.wording import nearest
 from unperturbed.errors import SpecError
-from unperturbed.instrument.binaries.demangle import demangle
-from unperturbed.instrument.binaries.elf import Binary, read_binary
+from unperturbed.instrument.binaries.elf import Binary, demangle, read_binary
 from unperturbed.instrument.events.event import Event, event_kinds
 from unperturbed.instrument.events.kind import ProbeKind
 

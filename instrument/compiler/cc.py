@@ -149,7 +149,7 @@ def read_metrics(path: Path) -> dict[str, Event]:
     software = (found if len(keys) == 1 else below or {}).get("software")
     if not isinstance(software, dict):
         raise SpecError(
-            f"{path}: there is no mapping `software:` in it, such as software: {{blocks: {{enter: compress_block}}}}"
+            f"{path}: it has no mapping `software:`, such as software: {{blocks: {{enter: compress_block}}}}"
         )
     assert root is not None, "a mapping was found in it"
     places = {loader.construct_object(key): key.start_mark for key, _ in _at(root, keys)}

@@ -18,11 +18,11 @@ from unperturbed.instrument.command_line import FOLDER_FLAGS, Added, Command, ma
 from unperturbed.instrument.compiler.processes import captured, first_error, found_on_path
 from unperturbed.instrument.compiler.settings import Settings
 from unperturbed.instrument.files import write_whole
+from unperturbed.instrument.finding.preprocessed import Facts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from unperturbed.instrument.finding.parse import Facts
     from unperturbed.instrument.layout import Layout
 
 _STANDARDS = {
@@ -55,8 +55,6 @@ _EXPORTS = tuple(
 
 def ask_compiler(settings: Settings, command: Command, language: str) -> Facts:
     """Ask the compiler for its predefined macros (once for each set of flags that can change them)."""
-    from unperturbed.instrument.finding.parse import Facts  # noqa: PLC0415  commands that only link need none
-
     flags = [*machine_flags(command), *(word for word in command.arguments if re.fullmatch(r"-std=.*|-ansi", word))]
     path = _cache_path(settings, "facts", command, [language, *flags])
     if os.path.exists(path):

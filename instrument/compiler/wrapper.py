@@ -43,7 +43,7 @@ from unperturbed.instrument.command_line import (
 from unperturbed.instrument.compiler.processes import Process, captured, execute, exit_code, first_error
 from unperturbed.instrument.compiler.settings import Settings, read_settings
 from unperturbed.instrument.finding.prefilter import can_hold_site
-from unperturbed.instrument.finding.preprocessed import PreprocessedText
+from unperturbed.instrument.finding.preprocessed import PreprocessedText, UnreadableError, parse
 from unperturbed.instrument.finding.site_log import (
     INSTRUMENTED,
     NOT_INSTRUMENTED,
@@ -205,7 +205,6 @@ def _preprocess(command: Command, source: Source) -> PreprocessedText | None:
 
 def _rewrite(settings: Settings, command: Command, source: Source, text: PreprocessedText) -> _Rewritten:
     from unperturbed.instrument.compiler.facts import ask_compiler  # noqa: PLC0415  most commands of a build come by without
-    from unperturbed.instrument.finding.parse import UnreadableError, parse  # noqa: PLC0415
 
     language = "c++" if "++" in source.language else "c"
     facts = ask_compiler(settings, command, language)

@@ -221,7 +221,8 @@ def _text(key: str, value: object) -> str:
 def _wrong_forms(event: Event) -> Iterator[str]:
     kind = event_kinds()[event.kind]
     if not matches_form(kind, event.target):
-        yield f"{event.kind}: {event.target!r} has not the form of its target: {kind.form}{kind.hint(event.target)}"
+        form = f"{kind.form}{kind.hint(event.target)}"
+        yield f"{event.kind}: {event.target!r} does not have the form of its target: {form}"
     if event.within is not None and not re.fullmatch(FUNCTION, event.within):
         yield f"in: {event.within!r} is not a function's name or glob"
     if event.threads not in _THREADS:

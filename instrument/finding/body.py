@@ -8,10 +8,9 @@ from typing import Any, NamedTuple
 
 from clang.cindex import CursorKind, TypeKind, conf
 
-from unperturbed.instrument.events.places import Body, Function, InsertionPoint
+from unperturbed.instrument.events.kind import Body, Function, InsertionPoint
 from unperturbed.instrument.finding.declarations import FUNCTION_KINDS, after_brace, function_of, lambda_of
-from unperturbed.instrument.finding.parse import children_of, span
-from unperturbed.instrument.finding.preprocessed import after_parentheses, next_token
+from unperturbed.instrument.finding.preprocessed import after_parentheses, children_of, next_token, span
 
 _ARRAYS = frozenset(
     {

@@ -8,9 +8,8 @@ from typing import Any
 
 from clang.cindex import CursorKind, StorageClass, conf
 
-from unperturbed.instrument.events.places import Function
-from unperturbed.instrument.finding.parse import ParsedText, children_of, span
-from unperturbed.instrument.finding.preprocessed import after_parentheses, next_token
+from unperturbed.instrument.events.kind import Function
+from unperturbed.instrument.finding.preprocessed import ParsedText, after_parentheses, children_of, next_token, span
 
 FUNCTION_KINDS = frozenset(
     {
@@ -233,7 +232,8 @@ def _scopes(cursor: Any) -> list[tuple[str, bool]]:
     while parent is not None and parent.kind != CursorKind.TRANSLATION_UNIT and not parent.kind.is_invalid():
         name = parent.spelling
         if _is_name(name):
-            scopes.append((name, parent.kind == CursorKind.NAMESPACE and _is_inline(parent)))
+            inline = parent.kind == CursorKind.NAMESPACE and conf.lib.clang_Cursor_isInlineNamespace(parent)
+            scopes.append((name, bool(inline)))
         parent = parent.semantic_parent
     return scopes[::-1]
 
@@ -241,10 +241,6 @@ def _scopes(cursor: Any) -> list[tuple[str, bool]]:
 def _is_name(spelling: str) -> bool:
     """Return whether a spelling is a name, not libclang's description of something unnamed, `(unnamed struct at …)`."""
     return bool(spelling) and not re.search(r"\((?:anonymous|unnamed|lambda)\b", spelling)
-
-
-def _is_inline(namespace: Any) -> bool:
-    return bool(conf.lib.clang_Cursor_isInlineNamespace(namespace))
 
 
 def _qualified(scopes: list[str], name: str) -> str:

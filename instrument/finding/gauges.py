@@ -17,11 +17,10 @@ from typing import Any, NamedTuple
 
 from clang.cindex import AccessSpecifier, CursorKind, LinkageKind, StorageClass, TLSKind, Type, TypeKind, conf
 
-from unperturbed.instrument.events.places import Function, InsertionPoint, Variable
+from unperturbed.instrument.events.kind import Function, InsertionPoint, Variable
 from unperturbed.instrument.events.targets import GaugeTarget
 from unperturbed.instrument.finding.declarations import RECORD_KINDS, qualified_name
-from unperturbed.instrument.finding.parse import span
-from unperturbed.instrument.finding.preprocessed import after_parentheses, next_token
+from unperturbed.instrument.finding.preprocessed import after_parentheses, next_token, span
 
 _ARRAYS = (TypeKind.CONSTANTARRAY, TypeKind.INCOMPLETEARRAY)
 _UNSIGNED = (

@@ -9,10 +9,13 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from unperturbed.instrument.events.kind import CompiledKind, load_kind
 from unperturbed.instrument.events.targets import Need, Selected, file_matches
 from unperturbed.instrument.finding.preprocessed import PreprocessedText, after_parentheses, next_token, words_like
+
+if TYPE_CHECKING:
+    from unperturbed.instrument.events.kind import CompiledKind
 
 TRAILERS = frozenset(b"__attribute__ __attribute __asm__ asm __asm noexcept throw __extension__".split())
 """Words that stand behind a declaration."""
@@ -137,6 +140,8 @@ class Selection:
     """The metrics whose events are searched for in one text; each is known by its index."""
 
     def __init__(self, text: PreprocessedText, metrics: Sequence[Selected]) -> None:
+        from unperturbed.instrument.events.kind import load_kind  # noqa: PLC0415  sources without a site need no kind
+
         self.metrics = metrics  # In the order of their indices
         kinds = {metric.loader: load_kind(metric.loader, metric.folder) for metric in metrics}
         each = [(index, metric, kinds[metric.loader]) for index, metric in enumerate(metrics)]

@@ -85,7 +85,11 @@ class SiteReport:
 
 def write_log(folder: str, records: list[SourceRecord]) -> None:
     """Write the log of one run of the wrapper, as a file of its own that appears whole."""
-    described = {"time_ns": time.time_ns(), "sources": [_described(record) for record in records]}
+    sources = [
+        record._asdict() | {key: [site._asdict() for site in getattr(record, key)] for key in ("sites", "uncounted")}
+        for record in records
+    ]
+    described = {"time_ns": time.time_ns(), "sources": sources}
     name = f"{time.time_ns():020d}-{os.getpid()}-{os.urandom(4).hex()}.json"
     write_whole(os.path.join(folder, name), json.dumps(described).encode())
 
@@ -140,14 +144,6 @@ def _by_metric(sites: Any) -> dict[str, tuple[LoggedSite, ...]]:
     for site in sites:
         found.setdefault(site.metric, {}).setdefault((site.file, site.line, site.text), site)
     return {metric: tuple(sorted(places.values(), key=lambda site: site[2:])) for metric, places in found.items()}
-
-
-def _described(record: SourceRecord) -> dict[str, Any]:
-    sites = {
-        "sites": [site._asdict() for site in record.sites],
-        "uncounted": [site._asdict() for site in record.uncounted],
-    }
-    return {**record._asdict(), **sites}
 
 
 def _read(described: dict[str, Any]) -> SourceRecord:

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 from clang.cindex import CursorKind
 
-from unperturbed.instrument.events.kind import load_kind, matches
-from unperturbed.instrument.events.places import Function, InsertionPoint, Variable
+from unperturbed.instrument.events.kind import Function, InsertionPoint, Variable, load_kind, matches
 from unperturbed.instrument.events.targets import GaugeTarget, LineTarget, Selected, file_matches, is_glob, needed_words
 from unperturbed.instrument.finding.body import called, objects, read_body
 from unperturbed.instrument.finding.declarations import (
@@ -29,9 +28,17 @@ from unperturbed.instrument.finding.declarations import (
     variable_names,
 )
 from unperturbed.instrument.finding.gauges import Gauge, gauge_of, is_definition
-from unperturbed.instrument.finding.parse import ParsedText, UnreadableError, cursor_at, span
 from unperturbed.instrument.finding.prefilter import Selection
-from unperturbed.instrument.finding.preprocessed import PreprocessedText, next_token, words_like, words_with
+from unperturbed.instrument.finding.preprocessed import (
+    ParsedText,
+    PreprocessedText,
+    UnreadableError,
+    cursor_at,
+    next_token,
+    span,
+    words_like,
+    words_with,
+)
 
 _WITH_BODIES = FUNCTION_KINDS | SCOPE_KINDS
 _MAY_NEST = re.compile(rb"\][^][;]{0,80}[({]|\b(?:class|struct)\b")

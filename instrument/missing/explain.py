@@ -30,8 +30,7 @@ from unperturbed.instrument.events.targets import (
     needed_words,
     split_line,
 )
-from unperturbed.instrument.finding.parse import Facts, ParsedText, UnreadableError, parse
-from unperturbed.instrument.finding.preprocessed import PreprocessedText
+from unperturbed.instrument.finding.preprocessed import Facts, ParsedText, PreprocessedText, UnreadableError, parse
 from unperturbed.instrument.finding.site_log import SiteReport
 from unperturbed.instrument.finding.sites import Found, find_sites
 from unperturbed.instrument.missing.names import (
@@ -341,8 +340,8 @@ def _nearest(event: Event, report: SiteReport) -> str:
         return f"; nearest names: {', '.join(names)}"
     if similar.unread:
         unread = first_of(_distinct(similar.unread), _SHOWN_NAMES)
-        return f"; no name is near it in what can be read again, which is not {unread}"
-    return "; no name is near it"
+        return f"; no name is similar in what can be read again, which is not {unread}"
+    return "; no name is similar"
 
 
 def _filtered_out(event: Event, report: SiteReport) -> str:

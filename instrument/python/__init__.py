@@ -132,7 +132,7 @@ def _interpreter(command: Sequence[str], environment: Mapping[str, str], folder:
     shown = begin[2:].split(b"\n")[0].decode(errors="replace").split(maxsplit=1) if begin.startswith(b"#!") else []
     if not shown:
         raise SpecError(
-            f"{path}: no Python program; a metric of Python functions needs a command such as `python3 script.py`"
+            f"{path}: not a Python program; a metric of Python functions needs a command such as `python3 script.py`"
         )
     name = Path(shown[0]).name
     if name == "env" and "python" in shown[-1]:
@@ -231,7 +231,7 @@ def _nearest(target: str, known: Sequence[str]) -> str:
     if names:
         return f"; nearest names: {', '.join(names)}"
     return (
-        "; no name is near it"
+        "; no name is similar"
         if known
         else f": there is no module {target.partition('.')[0]!r}, or it defines no functions"
     )

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from unperturbed.instrument.events.kind import FUNCTION, FUNCTION_FORM, CompiledKind, is_within, matches
-from unperturbed.instrument.events.places import Body, Function
+from unperturbed.instrument.events.kind import FUNCTION, FUNCTION_FORM, Body, CompiledKind, Function, is_within, matches
 from unperturbed.instrument.events.targets import Need, need_of_name
 
 if TYPE_CHECKING:

@@ -1,7 +1,6 @@
 """Entries of a function."""
 
-from unperturbed.instrument.events.kind import FUNCTION, FUNCTION_FORM, CompiledKind, matches
-from unperturbed.instrument.events.places import Function, InsertionPoint
+from unperturbed.instrument.events.kind import FUNCTION, FUNCTION_FORM, CompiledKind, Function, InsertionPoint, matches
 
 
 class Enter(CompiledKind):

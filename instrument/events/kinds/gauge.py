@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from unperturbed.common.wording import first_of
-from unperturbed.instrument.events.kind import PLAIN, BuildNames, CompiledKind, matches
-from unperturbed.instrument.events.places import Search, Variable
+from unperturbed.instrument.events.kind import PLAIN, BuildNames, CompiledKind, Search, Variable, matches
 from unperturbed.instrument.events.targets import Need, Selected, file_matches, need_of_name, split_gauge
 
 if TYPE_CHECKING:

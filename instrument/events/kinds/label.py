@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from unperturbed.common.wording import first_of
-from unperturbed.instrument.events.kind import NAME, WORD, BuildNames, CompiledKind, matches
-from unperturbed.instrument.events.places import Body, Function
+from unperturbed.instrument.events.kind import NAME, WORD, Body, BuildNames, CompiledKind, Function, matches
 from unperturbed.instrument.events.targets import Need, name_matches, need_of_name
 
 if TYPE_CHECKING:

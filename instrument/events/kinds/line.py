@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from unperturbed.instrument.events.kind import FILE_LINE, CompiledKind
-from unperturbed.instrument.events.places import Body, Function, InsertionPoint, Search
+from unperturbed.instrument.events.kind import FILE_LINE, Body, CompiledKind, Function, InsertionPoint, Search
 from unperturbed.instrument.events.targets import LineTarget, Need, Selected, split_line
 
 if TYPE_CHECKING:

@@ -6,8 +6,16 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from unperturbed.common.wording import first_of
-from unperturbed.instrument.events.kind import FILE_LINE, NAME, BuildNames, CompiledKind, matches
-from unperturbed.instrument.events.places import Body, Function, Search
+from unperturbed.instrument.events.kind import (
+    FILE_LINE,
+    NAME,
+    Body,
+    BuildNames,
+    CompiledKind,
+    Function,
+    Search,
+    matches,
+)
 from unperturbed.instrument.events.targets import LineTarget, Need, Selected, is_glob, need_of_name, split_line
 
 if TYPE_CHECKING:

@@ -1,7 +1,6 @@
 """Returns from a function."""
 
-from unperturbed.instrument.events.kind import FUNCTION, FUNCTION_FORM, CompiledKind, matches
-from unperturbed.instrument.events.places import Body, Function
+from unperturbed.instrument.events.kind import FUNCTION, FUNCTION_FORM, Body, CompiledKind, Function, matches
 
 
 class Return(CompiledKind):

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from unperturbed.instrument.events.kind import NAME, WORD, CompiledKind, is_within, matches
-from unperturbed.instrument.events.places import Body, Function, Variable
+from unperturbed.instrument.events.kind import NAME, WORD, Body, CompiledKind, Function, Variable, is_within, matches
 from unperturbed.instrument.events.targets import Need, need_of_name
 
 if TYPE_CHECKING:

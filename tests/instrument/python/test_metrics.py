@@ -655,7 +655,7 @@ def test_only_pythons_are_asked(tmp_path: Path) -> None:
         ("./by_env", "started by env"),
         ("./shell", "a script that /bin/sh runs"),
         ("./isolated", "-I runs isolated"),
-        ("/bin/sh", "no Python program"),
+        ("/bin/sh", "not a Python program"),
         ("nowhere", "there is no such program"),
     ):
         with pytest.raises(SpecError, match=message):
