@@ -25,7 +25,6 @@ ORDER: Mapping[str, tuple[str, ...]] = {
         "imports",
         "runtime",
         "records",
-        "planning",
         "self_counting",
     ),
     "collectors/sources": ("perf", "papi"),

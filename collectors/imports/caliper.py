@@ -161,14 +161,14 @@ def read_json(content: bytes, path: Path) -> Snapshots:
         held = json.loads(text)
     except json.JSONDecodeError as error:
         cut = "it is cut off" if error.pos >= len(text.rstrip()) else error.msg
-        refuse(path, f"no JSON: {cut}", error.lineno)
+        refuse(path, f"not JSON: {cut}", error.lineno)
     except RecursionError:
-        refuse(path, "no JSON of Caliper: too many parts lie in one another")
+        refuse(path, "not JSON of Caliper: it is nested too deeply")
     rows = held
     if isinstance(held, dict):
         rows = _split_rows(held, path) if "data" in held else held.get("records")
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        refuse(path, "no snapshots where Caliper writes them: in an array, or as data and columns", 1)
+        refuse(path, "no snapshots: Caliper writes them in an array, or as data and columns", 1)
     snapshots = [
         Snapshot({str(name): value for name, value in row.items() if value is not None}, 0, f"snapshot {at}")
         for at, row in enumerate(rows, 1)
@@ -187,7 +187,7 @@ def _split_rows(held: Mapping[str, Any], path: Path) -> Sequence[Mapping[str, An
     rows = []
     for at, row in enumerate(data, 1):
         if not isinstance(row, list) or len(row) != len(columns):
-            refuse(path, f"snapshot {at} has not the {len(columns)} values of the columns")
+            refuse(path, f"snapshot {at} does not have the {len(columns)} values of the columns")
         rows.append(
             {str(name): _value(value, own, nodes) for name, value, own in zip(columns, row, direct, strict=False)}
         )
@@ -258,7 +258,7 @@ def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]
     apart = common_options(options, path, "ranks", ("sum", "runs"), "sum") == "runs"
     found = read_cali(content, path) if content.startswith(b"__rec=") else read_json(content, path)
     if not found.snapshots:
-        refuse(path, "no snapshot is in this file: it is cut off, or nothing was recorded")
+        refuse(path, "this file has no snapshot: it is cut off, or nothing was recorded")
     names = list(dict.fromkeys(name for one in found.snapshots for name in one.values))
     time = _time(names, path, options)
     metrics = _metrics(names, found.aggregatable, path, options)
@@ -290,7 +290,7 @@ def _time(names: list[str], path: Path, options: Mapping[str, str]) -> str:
         refuse(
             path,
             "no snapshot has a time, so this is a profile of a whole run and no trace: record with "
-            f"CALI_CONFIG=event-trace, or name the attribute by time=…; there are {first_of(names)}",
+            f"CALI_CONFIG=event-trace, or name the attribute by time=…; the attributes are {first_of(names)}",
         )
     return known[0]
 
@@ -305,7 +305,9 @@ def _metrics(names: list[str], aggregatable: set[str], path: Path, options: Mapp
         return chosen
     found = [name for name in names if (name in aggregatable or _COUNTS.match(name)) and not _TIMES.match(name)]
     if not found:
-        refuse(path, f"no attribute is known to be a count: name them by metrics=A,B; there are {first_of(names)}")
+        refuse(
+            path, f"no attribute is known to be a count: name them by metrics=A,B; the attributes are {first_of(names)}"
+        )
     return found
 
 

@@ -63,7 +63,7 @@ def _read_table(
 
     roles = _roles(frame, path, options)
     if not len(frame):
-        refuse(path, "the table has a heading and no rows")
+        refuse(path, "the table has no rows below its heading")
     names, left_out = _metric_columns(frame, path, options, roles, line_of)
     timed: list[str] = [role for role in ("time", "begin") if role in roles]
     times = {role: _numbers(frame, roles[role], path, line_of, whole=True) for role in timed}
@@ -101,7 +101,7 @@ def _roles(frame: pl.DataFrame, path: Path, options: Mapping[str, str]) -> dict[
         if known is None:
             refuse(
                 path,
-                f"which column is the time? Give it as time=COLUMN; there are {listing(frame.columns[:12])}",
+                f"which column is the time? Give it as time=COLUMN; the columns are {listing(frame.columns[:12])}",
                 1,
             )
         roles["time"] = known
@@ -174,7 +174,7 @@ def _numbers(
         value = column[row]
         what = "nothing" if value is None or str(value).strip() == "" else repr(str(value))
         place = f"row {row + 1}: " if not line_of(row) else ""
-        refuse(path, f"{place}the column {name!r} holds {what} here, where a number is wanted", line_of(row))
+        refuse(path, f"{place}the column {name!r} holds {what} here, not a number", line_of(row))
     values = numbers.fill_null(float("nan")).to_numpy()
     infinite = np.flatnonzero(np.isinf(values))
     if len(infinite):
@@ -205,7 +205,7 @@ def _trace(
         if len(late):
             refuse(
                 path,
-                f"the column of the {role} holds a time here that is beyond all calendars",
+                f"the column of the {role} holds a time here that does not fit 64 bits of nanoseconds",
                 line_of(int(rows[late[0]])),
             )
     ends = np.rint(time * factor).astype(np.int64)
@@ -216,7 +216,7 @@ def _trace(
         for name, column in values.items():
             if (column < 0).any():
                 at = int(np.flatnonzero(column < 0)[0]) + 1
-                refuse(path, f"{name} falls here, and a counter that runs on never does", line_of(int(rows[at])))
+                refuse(path, f"{name} falls here: a cumulative counter never does", line_of(int(rows[at])))
     elif "begin" in times:
         begin = np.rint(times["begin"][rows] * factor).astype(np.int64)
         late = np.flatnonzero(begin > ends)
@@ -256,7 +256,7 @@ def _read_csv(content: bytes, path: Path, options: Mapping[str, str]) -> list[Tr
     lines = text.splitlines()
     first = next((at for at, line in enumerate(lines) if line.strip() and not line.startswith("#")), None)
     if first is None:
-        refuse(path, "there is no heading: the first line is to have the names of the columns")
+        refuse(path, "no heading: the first line must name the columns")
     separator = _separator(lines[first])
     names = [name.strip() for name in next(csv.reader([lines[first]], delimiter=separator))]
     _check_names(names, path, first + 1)
@@ -285,9 +285,9 @@ def _read_csv(content: bytes, path: Path, options: Mapping[str, str]) -> list[Tr
 
 def _check_names(names: list[str], path: Path, line: int) -> None:
     if len(names) < 2:
-        refuse(path, "one column only: the heading is to have the names of a time and of metrics", line)
+        refuse(path, "only one column: the heading must name a time and metrics", line)
     if all(_NUMBER.fullmatch(name) for name in names):
-        refuse(path, "numbers where the names of the columns are to be: give the table a heading", line)
+        refuse(path, "numbers instead of names: give the table a heading", line)
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         refuse(path, f"two columns are named {twice!r}", line)

@@ -165,7 +165,6 @@ def make_trace(
     *,
     notes: Sequence[str] = (),
     attributes: Mapping[str, Any] = MappingProxyType({}),
-    clock: str = "monotonic",
 ) -> Trace:
     """Return the trace of a run, refusing what cannot be one."""
     if not len(bounds[0]):
@@ -178,7 +177,7 @@ def make_trace(
             {name: _whole(values) for name, values in columns.items()},
             begin_ns=bounds[0],
             end_ns=bounds[1],
-            attributes={"clock": clock, **attributes, "notes": list(notes)},
+            attributes={"clock": "monotonic", **attributes, "notes": list(notes)},
         )
     except DataError as error:
         refuse(path, str(error))

@@ -61,9 +61,9 @@ def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]
         blank = next((at for at, line in enumerate(lines, 1) if _BLANK.match(line)), 0)
         if blank:
             refuse(path, "the names of the metrics have blanks in and between them: record with -o FILE.csv", blank)
-        refuse(path, "no heading of LIKWID's timeline (# GID|MetricsCount|CpuCount|…) is in this file", 1)
+        refuse(path, "this file has no heading of LIKWID's timeline (# GID|MetricsCount|CpuCount|…)", 1)
     if not rows:
-        refuse(path, "the heading is there, and no row: did the program end within the first interval?", len(lines))
+        refuse(path, "the heading has no rows below it: did the program end within the first interval?", len(lines))
     group = _group(rows, path, options)
     metrics = headings[min(int(group), len(headings)) - 1][_BEFORE:]
     times, values = _values(rows, ragged, group, metrics, path)
@@ -86,7 +86,7 @@ def _group(rows: Sequence[tuple[int, list[str]]], path: Path, options: Mapping[s
     groups = list(dict.fromkeys(fields[0] for _, fields in rows))
     chosen = options.get("group", groups[0])
     if chosen not in groups:
-        refuse(path, f"group={chosen}: there is no row of that group; there are {listing(groups)}")
+        refuse(path, f"group={chosen}: no row is of that group; the groups are {listing(groups)}")
     if len(groups) > 1 and "group" not in options:
         refuse(path, f"groups {listing(groups)} take turns in this recording: choose one by group=NUMBER", rows[0][0])
     return chosen

@@ -62,7 +62,7 @@ def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]
         time = int(seconds) * 10**9 + int(fraction.ljust(9, "0"))
         period = int(found["period"] or 1)
         if max(time, period) > MOST:
-            refuse(path, "the time or period of this sample is beyond all bounds", number)
+            refuse(path, "the time or period of this sample does not fit 64 bits", number)
         if times and time < times[-1]:
             refuse(path, "the time goes back here: samples are out of order, or of a second recording", number)
         if line == before:
@@ -73,7 +73,7 @@ def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]
         periods.append(period)
         codes.append(events.setdefault(found["event"], len(events)))
     if not times:
-        refuse(path, "no sample is in this file", 1)
+        refuse(path, "this file has no sample", 1)
     if without_period and max(periods) > 1:
         refuse(path, "some samples have a period and some have none, so they cannot be summed")
     place = (np.array(times, np.int64) - times[0]) // interval

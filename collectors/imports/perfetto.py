@@ -87,7 +87,7 @@ def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]
         if counter.times:
             runs[counter.process].append(counter)
     if not runs:
-        refuse(path, "no counter is in this trace, only slices or other tracks: there is nothing to count")
+        refuse(path, "this trace has no counters, only slices or other tracks")
     found = []
     for process, held in runs.items():
         trace = _trace(held, path, options)
@@ -106,10 +106,10 @@ def _from_json(content: bytes, path: Path) -> tuple[list[_Counter], dict[int, st
         found = json.loads(content)
     except (ValueError, RecursionError) as error:
         line = getattr(error, "lineno", 1)
-        refuse(path, f"no JSON: it is cut off or damaged ({error})", line)
+        refuse(path, f"not JSON: it is cut off or damaged ({error})", line)
     events = found.get("traceEvents") if isinstance(found, dict) else found
     if not isinstance(events, list):
-        refuse(path, "the JSON holds no list of trace events", 1)
+        refuse(path, "the JSON has no list of trace events", 1)
     counters: dict[tuple[Any, str], _Counter] = {}
     numbers: dict[Any, int] = {}
     names: dict[int, str] = {}
@@ -304,7 +304,7 @@ def _trace(counters: list[_Counter], path: Path, options: Mapping[str, str]) -> 
     elif any(not np.isin(one, axis).all() for one in times):
         notes.append(f"counters have values at different times: brought to the intervals of {counters[densest].name}")
     if len(axis) < 2:
-        refuse(path, "no counter has two values, so there is no interval")
+        refuse(path, "every counter has at most one value, so there is no interval")
     metrics, columns = [], {}
     for counter, moments in zip(counters, times, strict=True):
         meaning = said or counter.values

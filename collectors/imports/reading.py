@@ -46,9 +46,9 @@ def find_format(name: str) -> ImportFormat:
     if path.exists():
         found = recognise(path)
         advice = f"the format comes before the files; {name} is of {found.name}" if found else ""
-        raise DataError(f"there is no import format {name!r}; {advice or f'give one of {listing(known)} before it'}")
+        raise DataError(f"unknown import format {name!r}; {advice or f'give one of {listing(known)} before it'}")
     raise DataError(
-        f"there is no import format {name!r}; {did_you_mean(name, known, limit=1) or f'there are {listing(known)}'}"
+        f"unknown import format {name!r}; {did_you_mean(name, known, limit=1) or f'there are {listing(known)}'}"
     )
 
 
@@ -100,7 +100,7 @@ def find_files(paths: Paths) -> list[Path]:
             matching = map(Path, glob.glob(text))  # noqa: PTH207  Path.glob takes no absolute pattern
             inside = sorted((file for file in matching if file.is_file()), key=_natural)
         if not inside:
-            what = "the folder holds no file" if path.is_dir() else "there is no such file"
+            what = "the folder has no files" if path.is_dir() else "there is no such file"
             raise DataError(f"{text}: {what}")
         found += inside
     if not found:

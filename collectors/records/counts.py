@@ -2,6 +2,10 @@
 
 Counts are checked against each other: a part is never larger than its whole, whatever the program. Wrong event tables,
 errata, speculative counts and multiplexing all show here first. Nothing is corrected, only reported.
+
+Intervals by work: the kernel sets an event that ends intervals of N counts to overflow at N, 2 N, 3 N, … counts since
+it was enabled. Its own count in a record therefore shows both the periods that are over, and the counts since the last
+of them, which is the skid.
 """
 
 from __future__ import annotations
@@ -54,7 +58,15 @@ def hardware_columns(collected: Pass, records: Records) -> Iterator[tuple[Metric
     interval, NaN where the event never ran in it; the two times follow as columns of their own.
     """
     rows = main_thread(records)
-    _check_rising(collected, records)
+    for thread in threads(records):
+        counts = of_thread(records, thread)["hardware"]
+        for index, metric in enumerate(collected.metrics):
+            gained = deltas(counts[:, index])
+            if (gained < -_FALL).any():
+                raise RunError(
+                    f"{metric.name} fell by {-int(gained.min()):,} between two readings, and a count never falls: "
+                    "the counter was misread"
+                )
     if not collected.multiplexed:
         _check_complete(records)
     for index, metric in enumerate(collected.metrics):
@@ -79,18 +91,6 @@ def _check_complete(records: Records) -> None:
             f"the events were on the counters in {share:.1%} of the time only: somebody else counts on this host too "
             "(another profiler, the NMI watchdog). End that, ask for fewer metrics, or set multiplex: true"
         )
-
-
-def _check_rising(collected: Pass, records: Records) -> None:
-    for thread in threads(records):
-        counts = of_thread(records, thread)["hardware"]
-        for index, metric in enumerate(collected.metrics):
-            gained = deltas(counts[:, index])
-            if (gained < -_FALL).any():
-                raise RunError(
-                    f"{metric.name} fell by {-int(gained.min()):,} between two readings, and a count never falls: "
-                    "the counter was misread"
-                )
 
 
 def _scaled(

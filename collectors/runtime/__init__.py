@@ -62,9 +62,14 @@ def _source_files() -> tuple[Path, ...]:
     sampled = [source for source in find_sources().values() if source.c_file is not None]
     files = []
     for source in sampled:
-        assert source.c_file is not None
-        own = source.c_file.is_relative_to(_FOLDER.parent)
-        files.append(source.c_file if own else _wrap(source.name, source.c_file))
+        file = source.c_file
+        assert file is not None
+        if not file.is_relative_to(_FOLDER.parent):
+            digest = hashlib.sha256(file.read_bytes()).hexdigest()
+            includes = f'#include "{INCLUDE}/sources.h"\n#include "{file.resolve()}"\n'
+            name = "source_" + re.sub("[^A-Za-z0-9]", "_", source.name)
+            file = _generated(name, f"/* {source.name}, {digest} */\n{includes}")
+        files.append(file)
     declared = ", ".join(source.c_name for source in sampled)
     cases = "".join(f"    case {source.number}u:\n        return &{source.c_name};\n" for source in sampled)
     counted_elsewhere = [source.number for source in find_sources().values() if source.c_file is None]
@@ -84,12 +89,6 @@ const struct unperturbed_source *unperturbed_find_source(uint32_t number)
 }}
 """
     return (*files, _generated("installed_sources", finder))
-
-
-def _wrap(name: str, file: Path) -> Path:
-    digest = hashlib.sha256(file.read_bytes()).hexdigest()
-    text = f'/* {name}, {digest} */\n#include "{INCLUDE}/sources.h"\n#include "{file.resolve()}"\n'
-    return _generated("source_" + re.sub("[^A-Za-z0-9]", "_", name), text)
 
 
 def _generated(name: str, text: str) -> Path:
@@ -113,12 +112,8 @@ def build_observer(compiler: str) -> Path:
 
 def build_counters(compiler: str) -> Path:
     """Compile the sources alone as a shared library, for a process that counts itself, and return its path."""
-    return _build(
-        compiler,
-        "counters.so",
-        (*_FLAGS, "-shared"),
-        (*_files("common/probes.c", "common/sources.c"), *_source_files()),
-    )
+    own = _files("common/probes.c", "common/sources.c")
+    return _build(compiler, "counters.so", (*_FLAGS, "-shared"), (*own, *_source_files()))
 
 
 def build_empty_program(compiler: str) -> Path:

@@ -51,7 +51,13 @@ def choose(names: Sequence[str], *, compiler: str = "cc", children: bool = False
     Nothing is multiplexed: of metrics that do not fit the counters together, those named first are counted.
     """
     for name in names:
-        _check_known(name)
+        if name.startswith(PREFIX):
+            with suppress(HostError):  # a name like this may be right on another host
+                describe(name)
+        elif name not in PRESETS and name not in OS_METRICS and not is_native(name):
+            known = [*PRESETS, *OS_METRICS, *(PREFIX + event for event in (*GENERIC, *ALIASES))]
+            advice = did_you_mean(name, known) or "`unperturbed metrics` lists all"
+            raise SpecError(f"there is no metric {name!r}; {advice}")
     left = [name for name in names if name not in OS_METRICS]
     if left:
         load_counters(compiler)
@@ -66,19 +72,6 @@ def choose(names: Sequence[str], *, compiler: str = "cc", children: bool = False
         left = [name for name in left if not any(name in counters.totals for counters in opened)]
     process, closed = _process([name for name in names if name in OS_METRICS], children=children)
     return Chosen(tuple(thread), process, {name: "; ".join(why[name]) for name in left} | closed)
-
-
-def _check_known(name: str) -> None:
-    if name.startswith(PREFIX):
-        with suppress(HostError):  # a name like this may be right on another host
-            describe(name)
-    elif name not in PRESETS and name not in OS_METRICS and not is_native(name):
-        raise SpecError(f"there is no metric {name!r}; {_proposal(name)}")
-
-
-def _proposal(name: str) -> str:
-    known = [*PRESETS, *OS_METRICS, *(PREFIX + event for event in (*GENERIC, *ALIASES))]
-    return did_you_mean(name, known) or "`unperturbed metrics` lists those that there are"
 
 
 _Candidates = tuple[dict[str, PerfCode], dict[str, str]]
@@ -237,17 +230,14 @@ class Tally:
         if "perf_event" in self.sources:
             entries |= {"enabled_ns": self.enabled_ns, "running_ns": self.running_ns}
         if not self.sources.keys().isdisjoint(("papi", "perf_event")):
-            entries["multiplexed"] = self._multiplexed()
+            share = self.running_ns / self.enabled_ns if self.running_ns < self.enabled_ns else 1
+            partly = f"yes: counted {share:.1%} of the time; the totals are not scaled up"
+            entries["multiplexed"] = "no" if share == 1 else partly
         if self.scope == _WORKER:
             entries["other_threads_ns"] = self.other_threads_ns
         if self.unread:
             entries["unread_pairs"] = self.unread
         return {_PREFIX + name: value for name, value in entries.items() if value != ""}
-
-    def _multiplexed(self) -> str:
-        if self.running_ns >= self.enabled_ns:
-            return "no"
-        return f"yes: counted {self.running_ns / self.enabled_ns:.1%} of the time; the totals are not scaled up"
 
 
 def _grouped(refused: Mapping[str, str]) -> str:
@@ -274,8 +264,12 @@ class UnperturbedHook(HookBase):  # type: ignore[misc]  # pyperf has no types
         if self._report_to is None:
             _check_passed_on()
         counts_commands = "pyperf._command" in sys.modules
+        named = (name.strip() for name in os.environ.get(METRICS_VARIABLE, "").split(","))
+        wanted = tuple(dict.fromkeys(filter(None, named)))
         try:
-            self._counting = _Counting(_wanted(), children=counts_commands or self._report_to is not None)
+            self._counting = _Counting(
+                wanted or DEFAULT_METRICS, children=counts_commands or self._report_to is not None
+            )
         except UnperturbedError as error:
             raise HookError(str(error)) from None
         self._tallies: int | None = None
@@ -377,11 +371,6 @@ class _Counting:
             for counters in self._inward:
                 counters.clear()
         return {name: round(statistics.median(pair[name] for pair in seen)) for name in seen[0]}
-
-
-def _wanted() -> tuple[str, ...]:
-    named = [name.strip() for name in os.environ.get(METRICS_VARIABLE, "").split(",")]
-    return tuple(dict.fromkeys(name for name in named if name)) or DEFAULT_METRICS
 
 
 def _check_passed_on() -> None:

@@ -16,7 +16,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from unperturbed.collectors.planning.passes import Passes
+from unperturbed.collectors.passes import Passes
 from unperturbed.errors import HostError, SpecError
 from unperturbed.harness.campaign.attempts import Attempt, RunQueue, RunResult
 from unperturbed.harness.campaign.manifest import Manifest, locked, now

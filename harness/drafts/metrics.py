@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from unperturbed.collectors.planning.listing import list_metrics
-from unperturbed.collectors.planning.passes import misspelt
+from unperturbed.collectors.listing import list_metrics
+from unperturbed.collectors.passes import misspelt
 from unperturbed.errors import HostError, SpecError
 from unperturbed.instrument.binaries.elf import read_binary
 from unperturbed.instrument.binaries.interposition import find_function

@@ -128,7 +128,7 @@ class _Parser:
         if match is None:
             rest = len(self._text[self._at :]) - len(self._text[self._at :].lstrip())
             self._start = self._at + rest
-            raise self._error("this sign is not of the language")
+            raise self._error("this character is not part of the language")
         self._kind = str(match.lastgroup)
         self._word = match[self._kind]
         self._start = match.start(self._kind)
@@ -222,7 +222,7 @@ def literal_value(text: str, root: Path = Path("/")) -> float:
         raise SpecError(f"unknown literal {text}; supported: {', '.join(_LITERALS)}")
     value = found(root)
     if value is None:
-        raise SpecError(f"it asks for {text}, which the kernel does not say on this host")
+        raise SpecError(f"it asks for {text}, which the kernel does not report on this host")
     return value
 
 

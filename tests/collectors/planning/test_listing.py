@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from tests.collectors.sources.processors import ALDER_LAKE, SAPPHIRE_RAPIDS, processor
-from unperturbed.collectors.planning import listing as planning
-from unperturbed.collectors.planning.listing import Listing, list_metrics, nearest
+from unperturbed.collectors import listing as planning
+from unperturbed.collectors.listing import Listing, list_metrics, nearest
 from unperturbed.collectors.runtime import build_trials
 from unperturbed.collectors.sources import Answer, CatalogueEntry, Trials, source_names
 from unperturbed.collectors.sources import callgrind as simulated

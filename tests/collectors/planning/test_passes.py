@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.collectors.sources.processors import SAPPHIRE_RAPIDS, ZEN_4, processor
-from unperturbed.collectors.planning import passes
-from unperturbed.collectors.planning.passes import Passes, plan_passes
+from unperturbed.collectors import passes
+from unperturbed.collectors.passes import Passes, plan_passes
 from unperturbed.collectors.sources import Event, Request, find_sources
 from unperturbed.collectors.sources.callgrind import Machine
 from unperturbed.collectors.sources.perf import events as perf_events

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from tests.collectors.runtime.inside.programs import Build, run
-from unperturbed.collectors.planning.listing import trials_on_this_host
-from unperturbed.collectors.planning.passes import plan_passes
+from unperturbed.collectors.listing import trials_on_this_host
+from unperturbed.collectors.passes import plan_passes
 from unperturbed.collectors.records.file import Mark, Records, Setup
 from unperturbed.collectors.sources import Event, Pass
 from unperturbed.collectors.sources.callgrind import Machine

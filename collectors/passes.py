@@ -4,6 +4,10 @@ A pass is what one run can hold: metrics of one source (and, simulated, of one m
 the sampler opens the events around a small program of its own, and what it cannot open is left to the next source; what
 does not run all the time goes to a further pass, together with the metrics that every pass shares. Metrics take turns
 on the counters (multiplexing) only when that is requested.
+
+Some events are counted only behind another one that leads their group (Intel's topdown events behind `slots`): it is
+added where nobody asked for it. Events that share a leader, and metrics that something is computed from interval by
+interval, are put into one pass where they fit.
 """
 
 from __future__ import annotations
@@ -33,7 +37,7 @@ from unperturbed.common import supervision
 from unperturbed.common.scratch import scratch_folder
 from unperturbed.errors import HostError, SpecError
 
-_TWO_LEADERS = "they need two leaders ({}), and a run has one group"
+_TWO_LEADERS = "they need two leaders ({}), but a run has one group"
 
 Trial = Callable[[Sequence[Event]], str | None]
 """Opens events that are arranged; returns why they cannot be counted together, or None."""
@@ -55,7 +59,7 @@ class Leaders:
 
         `events`: The events of a pass, in the order in which they were asked for.
         `turns`: Events take turns on the counters: each leads a group of its own, or follows.
-        Result: With the leaders that nobody asked for; or why they cannot be in one run.
+        Result: With the leaders that was not requested; or why they cannot be in one run.
         """
         led: dict[tuple[object, ...], list[Event]] = {}
         for event in events:
@@ -95,22 +99,15 @@ def pack(
     named = ", ".join(event.name for event in shared)
     groups: list[list[Event]] = [[*shared]] if shared else []
     refused = {}
-    for unit in _units(events, together):
+    # What is placed at once: the sets, the larger before the smaller, then each event.
+    sets = [[event for event in events if event.name in names] for names in sorted(together, key=len, reverse=True)]
+    for unit in (*(events for events in sets if len(events) > 1), *([event] for event in events)):
         if any(all(event in group for event in unit) for group in groups):
             continue
         problem = _place(unit, groups, shared, trial)
         if problem and len(unit) == 1:
             refused[unit[0].name] = f"{problem} (with {named}, which every pass shares)"
     return groups, refused
-
-
-def _units(events: Sequence[Event], together: Sequence[frozenset[str]]) -> Iterator[list[Event]]:
-    """Yield what is placed at once: the sets, the larger before the smaller, then each event."""
-    for names in sorted(together, key=len, reverse=True):
-        unit = [event for event in events if event.name in names]
-        if len(unit) > 1:
-            yield unit
-    yield from ([event] for event in events)
 
 
 def _place(unit: list[Event], groups: list[list[Event]], shared: Sequence[Event], trial: Trial) -> str | None:
@@ -176,7 +173,7 @@ def plan_passes(
     `together`: Metrics that something is computed from interval by interval: each set is put into one pass where it
     fits.
     Result: Every metric is in one of them, the shared ones in all (but those that do not fit together: see
-    `groups.pack`). A pass may hold a metric that nobody asked for: the event that must lead a group.
+    `groups.pack`). A pass may hold a metric that was not requested: the event that must lead a group.
     """
     if not names:
         return Passes((Pass("main", NONE, ()),), {})
