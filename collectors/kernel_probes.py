@@ -33,7 +33,7 @@ _LIST = "uprobe_events"
 _PLAIN_PATH = re.compile(r"[^\s#]+")
 
 
-class Place(Protocol):
+class ProbePlace(Protocol):
     """Where a probe is set."""
 
     @property
@@ -87,7 +87,7 @@ def _exists(path: Path) -> bool:
     return True
 
 
-def register_probes(places: Iterable[Place], *, compiler: str = "cc", tried: bool = True) -> tuple[Probe, ...]:
+def register_probes(places: Iterable[ProbePlace], *, compiler: str = "cc", tried: bool = True) -> tuple[Probe, ...]:
     """Register probes with the kernel and try each: one for each metric, counting hits at all of its places.
 
     Nothing is counted, and no binary changed, before a sampler opens them for a process. They are removed when this
@@ -166,7 +166,7 @@ def _append(registry: Path, command: str) -> None:
         os.close(descriptor)
 
 
-def _write(registry: Path, place: Place, event: str) -> None:
+def _write(registry: Path, place: ProbePlace, event: str) -> None:
     semaphore = f"({place.semaphore:#x})" if place.semaphore else ""
     try:
         with _path_of_command(place.path) as path:
@@ -190,7 +190,7 @@ def _path_of_command(path: Path) -> Iterator[str]:
         os.close(descriptor)
 
 
-def _try(probes: Sequence[Probe], places: Sequence[Place], compiler: str) -> None:
+def _try(probes: Sequence[Probe], places: Sequence[ProbePlace], compiler: str) -> None:
     """Set the breakpoints in this process, for only then the kernel looks at the instructions.
 
     It maps the binaries for that and does not run them.
@@ -211,7 +211,7 @@ def _try(probes: Sequence[Probe], places: Sequence[Place], compiler: str) -> Non
                 raise HostError(bytes(header["message"]).rstrip(b"\0").decode(errors="replace"))
 
 
-def _map(place: Place) -> mmap.mmap:
+def _map(place: ProbePlace) -> mmap.mmap:
     begin = place.offset - place.offset % mmap.ALLOCATIONGRANULARITY
     try:
         with place.path.open("rb") as file:

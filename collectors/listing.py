@@ -96,9 +96,13 @@ def list_metrics(
     return Listing(
         tuple(state for state in states if source in (None, state.name)),
         tuple(_select(metrics, pattern, source)),
-        {system: number for one in shown for system, number in one.tracepoints.items()},
-        next((one.tracepoint_problem for one in shown if one.tracepoint_problem), ""),
-        tuple(one for one in tables.metrics if pattern is None or _matches(pattern, one.name, one.meaning, one.groups)),
+        {system: number for catalogue in shown for system, number in catalogue.tracepoints.items()},
+        next((catalogue.tracepoint_problem for catalogue in shown if catalogue.tracepoint_problem), ""),
+        tuple(
+            metric
+            for metric in tables.metrics
+            if pattern is None or _matches(pattern, metric.name, metric.meaning, metric.groups)
+        ),
         tables.problem,
     )
 

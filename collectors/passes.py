@@ -64,7 +64,7 @@ class Leaders:
         led: dict[tuple[object, ...], list[Event]] = {}
         for event in events:
             if lead := self.of.get(event.name):
-                asked = next((one for one in events if one.counted == lead.counted), lead)
+                asked = next((candidate for candidate in events if candidate.counted == lead.counted), lead)
                 led.setdefault(lead.counted, [asked]).append(replace(event, follows=True) if turns else event)
         if len(led) > 1 and not turns:
             return _TWO_LEADERS.format(", ".join(group[0].name for group in led.values()))
@@ -77,7 +77,7 @@ class Leaders:
         sets: dict[tuple[object, ...], set[str]] = {}
         for event in events:
             if lead := self.of.get(event.name):
-                asked = {one.name for one in events if one.counted == lead.counted}
+                asked = {candidate.name for candidate in events if candidate.counted == lead.counted}
                 sets.setdefault(lead.counted, asked).add(event.name)
         return [frozenset(names) for names in sets.values()]
 

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from unperturbed.instrument.layout import Layout
+    from unperturbed.instrument.layout import LinkLayout
 
 
 class Options:
@@ -149,7 +149,7 @@ def _unescape(piece: re.Match[str]) -> str:
     return escaped if escaped is not None else plain
 
 
-class Source(NamedTuple):
+class CommandSource(NamedTuple):
     """A source file of a command."""
 
     position: int  # Its position among the arguments
@@ -164,16 +164,16 @@ class Source(NamedTuple):
         return not self.forced and LANGUAGES.get(os.path.splitext(self.path)[1]) != self.language
 
 
-class Command(NamedTuple):
+class CompilerCommand(NamedTuple):
     """A compiler command, read."""
 
     words: tuple[str, ...]  # As given, the compiler first
     compiler: tuple[str, ...]  # Compiler with its launcher (`ccache gcc` are two words)
     arguments: tuple[str, ...]  # What follows, response files expanded
     # C and C++ sources that could be instrumented; empty when nothing is compiled.
-    sources: tuple[Source, ...] = ()
+    sources: tuple[CommandSource, ...] = ()
     # Other sources that it compiles, such as assembly; `language` is its name for people.
-    uncounted: tuple[Source, ...] = ()
+    uncounted: tuple[CommandSource, ...] = ()
     output: str = ""  # Value of -o, '' when there is none
     executable: bool = False  # The command links a program with the C library
     library: bool = False  # It links a shared library with the C library
@@ -187,7 +187,7 @@ class Added(NamedTuple):
     # before, after: Words before all others, and after them.
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
-    layout: Layout | None = None  # Another order of the inputs
+    layout: LinkLayout | None = None  # Another order of the inputs
 
     def to(self, compiler: Sequence[str], arguments: Sequence[str]) -> list[str]:
         """Return the whole command."""
@@ -209,7 +209,7 @@ class Argument(NamedTuple):
         return self.words[0]
 
 
-def parse_command(words: tuple[str, ...]) -> Command:
+def parse_command(words: tuple[str, ...]) -> CompilerCommand:
     """Read a command line; the compiler is its first word, or its second behind a launcher such as ccache.
 
     What has no sources (questions, links, assembly, standard input) comes back with `sources` empty, to be run as it
@@ -219,7 +219,7 @@ def parse_command(words: tuple[str, ...]) -> Command:
     compiler = words[: 2 if launched else 1]
     arguments = expanded(words[len(compiler) :])
     parsed = split_arguments(arguments)
-    plain = Command(words, compiler, arguments)
+    plain = CompilerCommand(words, compiler, arguments)
     if any(argument.name in QUESTIONS for argument in parsed):
         return plain
     inputs = [argument for argument in parsed if argument.is_input]
@@ -254,7 +254,7 @@ def is_cxx_driver(compiler: str) -> bool:
     return any(not beginning or beginning.endswith(("-", "_")) for beginning in beginnings)
 
 
-def options_among(command: Command, table: Options) -> list[str]:
+def options_among(command: CompilerCommand, table: Options) -> list[str]:
     """Return the options of a command that a table has, each with its value."""
     return [
         word
@@ -264,7 +264,7 @@ def options_among(command: Command, table: Options) -> list[str]:
     ]
 
 
-def include_folders(command: Command) -> list[str]:
+def include_folders(command: CompilerCommand) -> list[str]:
     """Return the folders of -I and -iquote: where a build keeps its own headers."""
     return [
         joined_value(argument, option)
@@ -274,7 +274,7 @@ def include_folders(command: Command) -> list[str]:
     ]
 
 
-def preprocessing_arguments(command: Command, source: Source) -> list[str]:
+def preprocessing_arguments(command: CompilerCommand, source: CommandSource) -> list[str]:
     """Return the arguments that write one source's preprocessed text to standard output, with line markers."""
     kept = [
         argument
@@ -290,7 +290,7 @@ def preprocessing_arguments(command: Command, source: Source) -> list[str]:
     return [*_joined(kept), "-E", "-x", source.language, source.path]
 
 
-def checking_arguments(command: Command, *, color: bool) -> list[str]:
+def checking_arguments(command: CompilerCommand, *, color: bool) -> list[str]:
     """Return the arguments with which the compiler only reads the original sources.
 
     `color`: The diagnostics go through us to a terminal, which the compiler cannot see.
@@ -312,7 +312,7 @@ def checking_arguments(command: Command, *, color: bool) -> list[str]:
     return [*(["-fdiagnostics-color=always"] if color else []), *_joined(kept), "-fsyntax-only"]
 
 
-def compiling_arguments(command: Command, texts: dict[int, str]) -> list[str]:
+def compiling_arguments(command: CompilerCommand, texts: dict[int, str]) -> list[str]:
     """Return the arguments that compile rewritten texts in place of sources.
 
     `texts`: Position of a source among the arguments → path of its rewritten text. Sources without one are compiled as
@@ -338,7 +338,7 @@ def compiling_arguments(command: Command, texts: dict[int, str]) -> list[str]:
     return [*result, "-w"]
 
 
-def machine_flags(command: Command) -> list[str]:
+def machine_flags(command: CompilerCommand) -> list[str]:
     """Return the options that choose the machine, which an object must share to be linked in."""
     return options_among(command, MACHINE)
 
@@ -396,7 +396,9 @@ def joined_value(argument: Argument, option: str) -> str:
     return argument.words[1] if argument.name == option and len(argument.words) > 1 else argument.name[len(option) :]
 
 
-def _sources(parsed: list[Argument], *, cxx_driver: bool) -> tuple[tuple[Source, ...], tuple[Source, ...]]:
+def _sources(
+    parsed: list[Argument], *, cxx_driver: bool
+) -> tuple[tuple[CommandSource, ...], tuple[CommandSource, ...]]:
     """Return the sources that could be instrumented, and those that are compiled and could not."""
     forced = ""
     sources, uncounted = [], []
@@ -411,9 +413,9 @@ def _sources(parsed: list[Argument], *, cxx_driver: bool) -> tuple[tuple[Source,
         if cxx_driver and not forced and language in {"c", "cpp-output"}:
             language = {"c": "c++", "cpp-output": "c++-cpp-output"}[language]
         if language in PREPROCESSED:
-            sources.append(Source(argument.position, argument.name, language, forced))
+            sources.append(CommandSource(argument.position, argument.name, language, forced))
         elif other := UNCOUNTED_FORCED.get(forced, "") if forced else UNCOUNTED.get(ending, ""):
-            uncounted.append(Source(argument.position, argument.name, other, forced))
+            uncounted.append(CommandSource(argument.position, argument.name, other, forced))
     return tuple(sources), tuple(uncounted)
 
 

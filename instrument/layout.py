@@ -31,7 +31,7 @@ from unperturbed.instrument.command_line import (
     LANGUAGES,
     UNCOUNTED,
     Argument,
-    Command,
+    CompilerCommand,
     expanded,
     joined_value,
     machine_flags,
@@ -192,7 +192,7 @@ class _Operand(NamedTuple):
     group: int | None  # Inputs of one group may change places
 
 
-class Layout(NamedTuple):
+class LinkLayout(NamedTuple):
     """One layout, drawn."""
 
     seed: str  # Text that it is drawn from
@@ -233,7 +233,7 @@ class Layout(NamedTuple):
         return f"@{path}"
 
 
-def draw_layout(command: Command, text: str, folder: str) -> Layout | None:
+def draw_layout(command: CompilerCommand, text: str, folder: str) -> LinkLayout | None:
     """Draw the layout of a link, and make its padding.
 
     Result: The layout; None when the command links nothing, or the text is empty.
@@ -261,7 +261,7 @@ def draw_layout(command: Command, text: str, folder: str) -> Layout | None:
     if result.returncode:
         shutil.rmtree(folder, ignore_errors=True)
         raise HostError(f"{words[0]} cannot make the padding of a layout: {result.stderr.strip()}")
-    return Layout(seed, tuple(os.path.join(folder, f"pad{number}.o") for number in range(len(sources))), folder)
+    return LinkLayout(seed, tuple(os.path.join(folder, f"pad{number}.o") for number in range(len(sources))), folder)
 
 
 def why_order_stays(arguments: Sequence[str]) -> str:
@@ -354,7 +354,7 @@ class Link(NamedTuple):
     order: str  # Why a layout leaves the objects in their order; empty when they are shuffled
 
 
-def note_link(folder: str, command: Command) -> None:
+def note_link(folder: str, command: CompilerCommand) -> None:
     """Record a link that succeeded, unless its output is gone already."""
     from unperturbed.instrument.layout import why_order_stays  # noqa: PLC0415  only builds in several layouts need it
 

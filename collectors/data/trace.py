@@ -390,7 +390,9 @@ class Trace:
             raise DataError(f"{source}: a Parquet file, but not a trace of this tool (no description of its metrics)")
         try:
             metrics, attributes, digest = _parse_description(text)
-            columns = {name: _complete(frame, name) for name in (*INTERVAL_COLUMNS, *(one.name for one in metrics))}
+            columns = {
+                name: _complete(frame, name) for name in (*INTERVAL_COLUMNS, *(metric.name for metric in metrics))
+            }
             trace = cls.from_columns(
                 metrics,
                 columns,

@@ -259,17 +259,17 @@ def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]
     found = read_cali(content, path) if content.startswith(b"__rec=") else read_json(content, path)
     if not found.snapshots:
         refuse(path, "this file has no snapshot: it is cut off, or nothing was recorded")
-    names = list(dict.fromkeys(name for one in found.snapshots for name in one.values))
+    names = list(dict.fromkeys(name for snapshot in found.snapshots for name in snapshot.values))
     time = _time(names, path, options)
     metrics = _metrics(names, found.aggregatable, path, options)
     streams: defaultdict[str, _Stream] = defaultdict(_Stream)
-    for place, at, one in _timed(found.snapshots, time, path):
+    for place, at, snapshot in _timed(found.snapshots, time, path):
         stream = streams[place.partition("/")[0] if apart else ""]
         stream.times.append(at)
         for name in metrics:
-            if name in one.values:
-                stream.counts[name].append((len(stream.times) - 1, float(one.values[name])))
-    untimed = len(found.snapshots) - sum(len(one.times) for one in streams.values())
+            if name in snapshot.values:
+                stream.counts[name].append((len(stream.times) - 1, float(snapshot.values[name])))
+    untimed = len(found.snapshots) - sum(len(stream.times) for stream in streams.values())
     notes = [f"{counted(untimed, 'snapshot')} without {time} left out"] if untimed else []
     traces = []
     for rank, stream in sorted(streams.items()):
@@ -316,26 +316,28 @@ def _timed(snapshots: list[Snapshot], time: str, path: Path) -> Iterator[tuple[s
     factor = 1 if time.endswith(".ns") else 1000
     lengths = time not in _OFFSETS and "duration" in time
     last: dict[str, tuple[int, Snapshot]] = {}
-    for one in snapshots:
-        if time not in one.values:
+    for snapshot in snapshots:
+        if time not in snapshot.values:
             continue
-        place = "/".join(str(one.values.get(name, "")) for name in _PLACES)
+        place = "/".join(str(snapshot.values.get(name, "")) for name in _PLACES)
         try:
-            at = round(float(one.values[time]) * factor)
-            for name, value in one.values.items():
+            at = round(float(snapshot.values[time]) * factor)
+            for name, value in snapshot.values.items():
                 if not isinstance(value, str) or name == time:
                     float(value)
         except (ValueError, OverflowError):
-            refuse(path, f"{time} is {one.values[time]!r} in {one.where}, which is not a number", one.line)
+            refuse(
+                path, f"{time} is {snapshot.values[time]!r} in {snapshot.where}, which is not a number", snapshot.line
+            )
         before = last.get(place)
         if lengths:
             at += before[0] if before else 0
         elif before and at < before[0]:
-            refuse(path, f"the time goes back in {one.where}: snapshots are out of order", one.line)
-        if before and before[1].values == one.values and not lengths:
-            refuse(path, f"{one.where} appears twice", one.line)
-        last[place] = (at, one)
-        yield place, at, one
+            refuse(path, f"the time goes back in {snapshot.where}: snapshots are out of order", snapshot.line)
+        if before and before[1].values == snapshot.values and not lengths:
+            refuse(path, f"{snapshot.where} appears twice", snapshot.line)
+        last[place] = (at, snapshot)
+        yield place, at, snapshot
 
 
 def _trace(stream: _Stream, path: Path, options: Mapping[str, str], notes: list[str]) -> Trace:
@@ -357,7 +359,7 @@ def _trace(stream: _Stream, path: Path, options: Mapping[str, str], notes: list[
         metric = _metric(name)
         metrics.append(metric)
         columns[metric.name] = np.bincount(at, np.array(counts, np.float64), len(ends))
-    clash = [metric.name for metric in metrics if sum(one.name == metric.name for one in metrics) > 1]
+    clash = [metric.name for metric in metrics if sum(other.name == metric.name for other in metrics) > 1]
     if clash:
         refuse(
             path, f"{clash[0]} is there by itself and as a sum: choose by metrics=…; there are {listing(stream.counts)}"

@@ -137,7 +137,7 @@ def _trace(
     notes: list[str],
 ) -> Trace:
     times = {kind: np.array(held.times, np.int64) for kind, held in events.items()}
-    last = max(int(one[-1]) for one in times.values())
+    last = max(int(moments[-1]) for moments in times.values())
     if "interval" in options:
         length = interval_ns(options["interval"], path)
         check_intervals(last // length, path)

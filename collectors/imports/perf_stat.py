@@ -89,7 +89,7 @@ def _recognise(head: bytes) -> bool:
 def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]:  # noqa: ARG001
     traces = []
     for recording, line in _recordings(content):
-        first = next((one for _, one in _Lines(recording, line)), None)
+        first = next((text for _, text in _Lines(recording, line)), None)
         if first is None:
             refuse(path, "perf wrote a heading here without rows", line)
         rows = _read_json(recording, path, line) if first.startswith(b"{") else _read_csv(recording, path, line)

@@ -197,7 +197,7 @@ def _packets(content: bytes, path: Path) -> Iterator[tuple[dict[int, Any], int]]
             continue
         try:
             held = zlib.decompress(parts[_COMPRESSED])
-            inner = [(_message(one), offset) for _, one, _ in _fields(held)]
+            inner = [(_message(message), offset) for _, message, _ in _fields(held)]
         except (zlib.error, TypeError, _CutOffError):
             refuse(path, f"byte {offset:,}: compressed packets are damaged; the trace is not complete")
         yield from inner
@@ -293,15 +293,15 @@ def _describe(
 
 def _trace(counters: list[_Counter], path: Path, options: Mapping[str, str]) -> Trace:
     said = common_options(options, path, "values", ("gauge", "cumulative", "counts", ""), "")
-    times = [np.array(one.times, np.int64) for one in counters]
+    times = [np.array(counter.times, np.int64) for counter in counters]
     densest = max(range(len(counters)), key=lambda at: len(times[at]))
     axis = np.unique(times[densest])
     notes = []
     if "interval" in options:
         length = interval_ns(options["interval"], path)
-        first, last = min(int(one.min()) for one in times), max(int(one.max()) for one in times)
+        first, last = min(int(moments.min()) for moments in times), max(int(moments.max()) for moments in times)
         axis = np.arange(first, last + 1, length).astype(np.int64)
-    elif any(not np.isin(one, axis).all() for one in times):
+    elif any(not np.isin(moments, axis).all() for moments in times):
         notes.append(f"counters have values at different times: brought to the intervals of {counters[densest].name}")
     if len(axis) < 2:
         refuse(path, "every counter has at most one value, so there is no interval")

@@ -146,7 +146,7 @@ _DAMAGE = (
 
 
 @dataclass(frozen=True)
-class Function:
+class BinaryFunction:
     """A name of a function that a binary defines."""
 
     name: str  # Symbol, mangled if C++
@@ -175,7 +175,7 @@ class Binary:
 
     path: Path
     # Every name of every function that it defines, by offset; exported names before others.
-    functions: tuple[Function, ...]
+    functions: tuple[BinaryFunction, ...]
     imported: frozenset[str]  # Names that it asks other binaries for
     static_probes: tuple[StaticProbe, ...]  # In the order of the file
     needed: tuple[str, ...]  # Names of the libraries that it asks for itself (DT_NEEDED)
@@ -194,7 +194,7 @@ class Binary:
             file.seek(offset)
             return file.read(length)
 
-    def find_functions(self, target: str) -> tuple[Function, ...]:
+    def find_functions(self, target: str) -> tuple[BinaryFunction, ...]:
         """Return the functions of a binary that a target names, one for each place in the file.
 
         `target`: A symbol; in C++ also `ns::f` (all overloads and instances), `ns::f(int)`, `ns::f<int>`; globs are
@@ -335,13 +335,13 @@ def _file_offset(loads: Sequence[_Load], address: int, *, code: bool) -> int | N
     return None
 
 
-def _symbols(elf: Any, section_name: str, loads: Sequence[_Load]) -> tuple[list[Function], set[str]]:
+def _symbols(elf: Any, section_name: str, loads: Sequence[_Load]) -> tuple[list[BinaryFunction], set[str]]:
     """Return the functions of one symbol table, and the names that it imports.
 
     It is read by hand: pyelftools takes 20 us a symbol, and a large program has a million.
     """
     section = elf.get_section_by_name(section_name)
-    functions: list[Function] = []
+    functions: list[BinaryFunction] = []
     imported: set[str] = set()
     if section is None or section["sh_type"] == "SHT_NOBITS":
         return functions, imported
@@ -361,7 +361,7 @@ def _symbols(elf: Any, section_name: str, loads: Sequence[_Load]) -> tuple[list[
         offset = _file_offset(loads, address & ~1 if thumb else address, code=True)
         if offset is not None:
             exported = is_dynamic and binding in _EXPORTED_BINDINGS and other & 3 not in _HIDDEN
-            functions.append(Function(_name(names, name_at), offset, size, exported, kind == _INDIRECT))
+            functions.append(BinaryFunction(_name(names, name_at), offset, size, exported, kind == _INDIRECT))
     return functions, imported
 
 

@@ -16,7 +16,7 @@ import yaml
 from unperturbed.errors import SpecError
 from unperturbed.instrument.command_line import parse_command
 from unperturbed.instrument.compiler import wrapper
-from unperturbed.instrument.compiler.settings import Settings, read_settings
+from unperturbed.instrument.compiler.settings import ToolchainSettings, read_settings
 from unperturbed.instrument.compiler.toolchain import write_toolchain
 from unperturbed.instrument.events.event import Event, parse_event
 from unperturbed.instrument.events.targets import last_part
@@ -165,7 +165,7 @@ def read_metrics(path: Path) -> dict[str, Event]:
     return events
 
 
-def _note_uncounted(settings: Settings, software: Mapping[str, Event]) -> None:
+def _note_uncounted(settings: ToolchainSettings, software: Mapping[str, Event]) -> None:
     """Warn once of metrics that no compiler can count."""
     kinds = {"kernel": "probe", "preload": "preload", "python": "python"}
     names = [f"{name} ({kinds[event.means]})" for name, event in software.items() if event.means != "compiled"]

@@ -14,16 +14,16 @@ import re
 from typing import TYPE_CHECKING
 
 from unperturbed.errors import HostError
-from unperturbed.instrument.command_line import FOLDER_FLAGS, Added, Command, machine_flags, options_among
+from unperturbed.instrument.command_line import FOLDER_FLAGS, Added, CompilerCommand, machine_flags, options_among
 from unperturbed.instrument.compiler.processes import captured, first_error, found_on_path
-from unperturbed.instrument.compiler.settings import Settings
+from unperturbed.instrument.compiler.settings import ToolchainSettings
 from unperturbed.instrument.files import write_whole
 from unperturbed.instrument.finding.preprocessed import Facts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from unperturbed.instrument.layout import Layout
+    from unperturbed.instrument.layout import LinkLayout
 
 _STANDARDS = {
     "c": ((0, "89"), (199901, "99"), (201112, "11"), (201710, "17"), (202000, "2x")),
@@ -53,7 +53,7 @@ _EXPORTS = tuple(
 )
 
 
-def ask_compiler(settings: Settings, command: Command, language: str) -> Facts:
+def ask_compiler(settings: ToolchainSettings, command: CompilerCommand, language: str) -> Facts:
     """Ask the compiler for its predefined macros (once for each set of flags that can change them)."""
     flags = [*machine_flags(command), *(word for word in command.arguments if re.fullmatch(r"-std=.*|-ansi", word))]
     path = _cache_path(settings, "facts", command, [language, *flags])
@@ -79,7 +79,7 @@ def ask_compiler(settings: Settings, command: Command, language: str) -> Facts:
     )
 
 
-def _machine(settings: Settings, macros: Mapping[str, str], *, reads_att: bool) -> str:
+def _machine(settings: ToolchainSettings, macros: Mapping[str, str], *, reads_att: bool) -> str:
     if "__x86_64__" in macros and reads_att:
         return "x86-64"
     if "__aarch64__" in macros:
@@ -93,7 +93,7 @@ def _machine(settings: Settings, macros: Mapping[str, str], *, reads_att: bool) 
     return ""
 
 
-def link_arguments(settings: Settings, command: Command) -> Added:
+def link_arguments(settings: ToolchainSettings, command: CompilerCommand) -> Added:
     """Return what is added to a command that links.
 
     A program gets the runtime's objects and the libraries they need. Counters of a program or shared library lie
@@ -120,7 +120,7 @@ def link_arguments(settings: Settings, command: Command) -> Added:
     return Added(tuple(before), ("-x", "none", *after) if after else (), _layout(settings, command))
 
 
-def _layout(settings: Settings, command: Command) -> Layout | None:
+def _layout(settings: ToolchainSettings, command: CompilerCommand) -> LinkLayout | None:
     if not settings.layout:
         return None
     from unperturbed.instrument.layout import draw_layout  # noqa: PLC0415  only builds in several layouts need it
@@ -128,7 +128,7 @@ def _layout(settings: Settings, command: Command) -> Layout | None:
     return draw_layout(command, settings.layout, settings.place("passing"))
 
 
-def _runtime_object(settings: Settings, command: Command, flags: list[str], source: str) -> str:
+def _runtime_object(settings: ToolchainSettings, command: CompilerCommand, flags: list[str], source: str) -> str:
     folders = {os.path.dirname(path) for path in (*settings.runtime, *settings.bounds)}
     try:
         headers = sorted(
@@ -156,7 +156,7 @@ def _runtime_object(settings: Settings, command: Command, flags: list[str], sour
     return path
 
 
-def _takes_export(settings: Settings, command: Command, flags: list[str]) -> bool:
+def _takes_export(settings: ToolchainSettings, command: CompilerCommand, flags: list[str]) -> bool:
     """Return whether the linker can export one symbol of a program, so that libraries opened later find the runtime."""
     linker = [word for word in command.arguments if word.startswith("-fuse-ld=")]
     path = _cache_path(settings, "export", command, [*flags, *linker])
@@ -170,7 +170,7 @@ def _takes_export(settings: Settings, command: Command, flags: list[str]) -> boo
     return _content(path) == b"yes"
 
 
-def _cache_path(settings: Settings, subject: str, command: Command, words: list[str]) -> str:
+def _cache_path(settings: ToolchainSettings, subject: str, command: CompilerCommand, words: list[str]) -> str:
     """Return a cache file's path, by the words and by the compiler's own file, so that an update is seen."""
     program = found_on_path(command.compiler[-1])
     identity = [program, os.path.realpath(program)]
@@ -208,7 +208,7 @@ _CHANGING = re.compile(
 _OWN_VARIABLES = ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH")
 
 
-def record_include_dirs(settings: Settings, command: Command, language: str) -> None:
+def record_include_dirs(settings: ToolchainSettings, command: CompilerCommand, language: str) -> None:
     """Ask the compiler for its own folders and record them for the launcher, unless they are recorded.
 
     A note is a list of fields, each ended by a zero: T, the compiler's time of change and size; K, a flag; d, a folder;

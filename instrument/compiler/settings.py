@@ -23,7 +23,7 @@ LAYOUT_FILE = "layout"
 """The file in a toolchain's folder that holds what layouts are drawn from."""
 
 
-class Settings(NamedTuple):
+class ToolchainSettings(NamedTuple):
     """Settings of one toolchain."""
 
     metrics: tuple[Selected, ...]  # The software metrics that are compiled in
@@ -77,7 +77,7 @@ def settings_text(
     return json.dumps(described, indent=1) + "\n"
 
 
-def read_settings(path: str) -> Settings:
+def read_settings(path: str) -> ToolchainSettings:
     """Read a settings file."""
     try:
         with open(path, encoding="utf-8") as file:
@@ -87,7 +87,7 @@ def read_settings(path: str) -> Settings:
                 f"{path}: written by another version (format {described['format']}); write the toolchain anew"
             )
         folder = os.path.dirname(os.path.abspath(path))
-        return Settings(
+        return ToolchainSettings(
             tuple(Selected(**{**metric, "need": Need.from_json(metric["need"])}) for metric in described["metrics"]),
             tuple(described["runtime"]),
             tuple(described["bounds"]),

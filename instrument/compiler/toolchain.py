@@ -35,7 +35,7 @@ from unperturbed.instrument.command_line import (
     parse_command,
     response_text,
 )
-from unperturbed.instrument.compiler.settings import LAYOUT_FILE, Settings, read_settings, settings_text
+from unperturbed.instrument.compiler.settings import LAYOUT_FILE, ToolchainSettings, read_settings, settings_text
 from unperturbed.instrument.events.event import Event
 from unperturbed.instrument.events.targets import Need
 from unperturbed.instrument.files import write_whole
@@ -76,7 +76,9 @@ exec {command} "$@"
 """
 
 
-def write_executables(settings: Settings, compilers: Mapping[str, Sequence[str]], python: Sequence[str]) -> None:
+def write_executables(
+    settings: ToolchainSettings, compilers: Mapping[str, Sequence[str]], python: Sequence[str]
+) -> None:
     """Write an executable for each compiler into the toolchain's folder; what is there and still right stays as it is.
 
     What precedes a compiler (ccache) knows it by its time of change and its size, or by its content. Other
@@ -142,7 +144,9 @@ def launcher_program(compiler: Sequence[str], cache: Path) -> Path | None:
     return None
 
 
-def launcher_fields(settings: Settings, compiler: Sequence[str], python: Sequence[str], name: str) -> Iterable[bytes]:
+def launcher_fields(
+    settings: ToolchainSettings, compiler: Sequence[str], python: Sequence[str], name: str
+) -> Iterable[bytes]:
     """Return what the launcher must know, field by field; see `read_configuration` in launcher/settings.c."""
     endings = {ending: "cpp-output" if "cpp-output" in language else language for ending, language in LANGUAGES.items()}
     if is_cxx_driver(compiler[-1]) or is_cxx_driver(parse_command((*compiler, "-c")).compiler[-1]):

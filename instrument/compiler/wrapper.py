@@ -32,8 +32,8 @@ from typing import NamedTuple, NoReturn
 from unperturbed.errors import SpecError, UnperturbedError
 from unperturbed.instrument.command_line import (
     Added,
-    Command,
-    Source,
+    CommandSource,
+    CompilerCommand,
     checking_arguments,
     compiling_arguments,
     include_folders,
@@ -41,7 +41,7 @@ from unperturbed.instrument.command_line import (
     preprocessing_arguments,
 )
 from unperturbed.instrument.compiler.processes import Process, captured, execute, exit_code, first_error
-from unperturbed.instrument.compiler.settings import Settings, read_settings
+from unperturbed.instrument.compiler.settings import ToolchainSettings, read_settings
 from unperturbed.instrument.finding.prefilter import can_hold_site
 from unperturbed.instrument.finding.preprocessed import PreprocessedText, UnreadableError, parse
 from unperturbed.instrument.finding.site_log import (
@@ -92,7 +92,7 @@ def run_and_exit(arguments: list[str]) -> NoReturn:
     os._exit(code)
 
 
-def run(settings: Settings, words: tuple[str, ...]) -> int:
+def run(settings: ToolchainSettings, words: tuple[str, ...]) -> int:
     """Run one compiler command with counters in what it compiles."""
     command = parse_command(words)
     added = Added()
@@ -112,7 +112,7 @@ def run(settings: Settings, words: tuple[str, ...]) -> int:
     return code
 
 
-def _run(settings: Settings, command: Command, added: Added) -> int:
+def _run(settings: ToolchainSettings, command: CompilerCommand, added: Added) -> int:
     whole = added.to(command.compiler, command.words[len(command.compiler) :])
     if not settings.metrics or not (command.sources or command.uncounted):
         return exit_code(execute(whole))
@@ -138,10 +138,10 @@ def _run(settings: Settings, command: Command, added: Added) -> int:
 
 
 def _instrument(
-    settings: Settings,
-    command: Command,
-    texts: dict[Source, PreprocessedText],
-    may_count: dict[Source, bool],
+    settings: ToolchainSettings,
+    command: CompilerCommand,
+    texts: dict[CommandSource, PreprocessedText],
+    may_count: dict[CommandSource, bool],
     added: Added,
 ) -> tuple[int, list[SourceRecord]]:
     """Compile texts with counters; return the compiler's exit code, and what was done with each source."""
@@ -178,7 +178,7 @@ def _instrument(
     return code, list(records.values())
 
 
-def _only_errors(command: Command) -> bool:
+def _only_errors(command: CompilerCommand) -> bool:
     """Return whether reading the original source can only report errors: no warning, no file beside the object.
 
     The rewritten text has the same errors, and then the original command shows them.
@@ -191,7 +191,7 @@ def _only_errors(command: Command) -> bool:
     )
 
 
-def _preprocess(command: Command, source: Source) -> PreprocessedText | None:
+def _preprocess(command: CompilerCommand, source: CommandSource) -> PreprocessedText | None:
     """Return a source's preprocessed text, None when it cannot be preprocessed."""
     if source.language.endswith("cpp-output"):
         try:
@@ -203,7 +203,9 @@ def _preprocess(command: Command, source: Source) -> PreprocessedText | None:
     return None if code else PreprocessedText(output)
 
 
-def _rewrite(settings: Settings, command: Command, source: Source, text: PreprocessedText) -> _Rewritten:
+def _rewrite(
+    settings: ToolchainSettings, command: CompilerCommand, source: CommandSource, text: PreprocessedText
+) -> _Rewritten:
     from unperturbed.instrument.compiler.facts import ask_compiler  # noqa: PLC0415  most commands of a build come by without
 
     language = "c++" if "++" in source.language else "c"
@@ -234,7 +236,7 @@ def _rewrite(settings: Settings, command: Command, source: Source, text: Preproc
 
 
 def _compile(
-    settings: Settings, command: Command, rewritten_texts: dict[Source, bytes], added: Added
+    settings: ToolchainSettings, command: CompilerCommand, rewritten_texts: dict[CommandSource, bytes], added: Added
 ) -> tuple[int, bytes]:
     """Compile rewritten texts in place of their sources; return the compiler's exit code and standard error."""
     folder = settings.place("passing", f"{os.getpid()}-{os.urandom(4).hex()}")
@@ -261,18 +263,18 @@ def _compile(
             os.rmdir(folder)
 
 
-def _record(command: Command, source: Source, state: str, reason: str = "") -> SourceRecord:
+def _record(command: CompilerCommand, source: CommandSource, state: str, reason: str = "") -> SourceRecord:
     folders = tuple(include_folders(command))
     return SourceRecord(source.path, command.output, os.getcwd(), state, reason, include_folders=folders)
 
 
-def _site(settings: Settings, text: PreprocessedText, metric: int, slot: int, offset: int) -> LoggedSite:
+def _site(settings: ToolchainSettings, text: PreprocessedText, metric: int, slot: int, offset: int) -> LoggedSite:
     file, line = text.locate(offset)
     shown = text.data[offset : offset + 4 * _TEXT_LENGTH].split(b"\n")[0].decode("utf-8", "replace")
     return LoggedSite(settings.metrics[metric].name, slot, file, line, " ".join(shown.split())[:_TEXT_LENGTH])
 
 
-def _logged(settings: Settings, command: Command, records: list[SourceRecord], code: int) -> int:
+def _logged(settings: ToolchainSettings, command: CompilerCommand, records: list[SourceRecord], code: int) -> int:
     """Log what a command that succeeded did, and print what stays without counters; return the exit code."""
     if code == 0:
         write_log(settings.place("sites"), records)
@@ -283,7 +285,7 @@ def _logged(settings: Settings, command: Command, records: list[SourceRecord], c
     return exit_code(code)
 
 
-def _note(settings: Settings, record: SourceRecord, *, of_all: bool) -> None:
+def _note(settings: ToolchainSettings, record: SourceRecord, *, of_all: bool) -> None:
     """Print once a toolchain that a source stays without counters; once for all sources that share the reason."""
     note = record.reason if of_all else "\0".join((record.folder, record.source, record.reason))
     if not is_first_note(settings, note):
@@ -292,7 +294,7 @@ def _note(settings: Settings, record: SourceRecord, *, of_all: bool) -> None:
     print(f"unperturbed cc: note: {record.source} has no counters: {record.reason}{others}", file=sys.stderr)
 
 
-def is_first_note(settings: Settings, note: str) -> bool:
+def is_first_note(settings: ToolchainSettings, note: str) -> bool:
     """Return whether a note was never printed for a toolchain, and mark it as printed."""
     from hashlib import blake2b  # noqa: PLC0415  most commands of a build come by without
 

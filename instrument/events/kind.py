@@ -195,14 +195,14 @@ class CompiledKind(EventKind):
     happens_outside: ClassVar[bool] = False
     at_line: ClassVar[str] = "statement"
 
-    def __init__(self, search: Search, metrics: Sequence[tuple[int, Selected]]) -> None:
+    def __init__(self, search: SiteSearch, metrics: Sequence[tuple[int, Selected]]) -> None:
         self.search = search
         self.metrics = metrics
 
-    def at_function(self, function: Function) -> None:
+    def at_function(self, function: ParsedFunction) -> None:
         """Add the sites of a function as a whole."""
 
-    def in_body(self, function: Function, body: Body) -> None:
+    def in_body(self, function: ParsedFunction, body: Body) -> None:
         """Add the sites of a function's body. Not every body is read: see `within_bodies`."""
 
     def at_variable(self, variable: Variable) -> None:
@@ -288,7 +288,7 @@ def matches(names: Sequence[str], pattern: str) -> bool:
     return any(name_matches(name, pattern) for name in names)
 
 
-def is_within(metric: Selected, function: Function) -> bool:
+def is_within(metric: Selected, function: ParsedFunction) -> bool:
     """Return whether a metric counts in a function, according to its `in:`."""
     return metric.within is None or matches(function.names, metric.within)
 
@@ -331,7 +331,7 @@ class InsertionPoint(NamedTuple):
     at: int  # Byte offset that gives file and line of the event
 
 
-class Function(NamedTuple):
+class ParsedFunction(NamedTuple):
     """A function with a body."""
 
     names: tuple[str, ...]  # Qualified names, the usual one first; the last one with parameter types, `ns::f(int,char)`
@@ -344,7 +344,9 @@ class Function(NamedTuple):
     closing: int  # Offset of the body's `}`
     constant: bool  # Declared constexpr or consteval, so that it may run in the compiler
     is_lambda: bool = False  # It is a lambda's
-    outer: Function | None = None  # The function whose body contains this one (a lambda, a method of a local class)
+    outer: ParsedFunction | None = (
+        None  # The function whose body contains this one (a lambda, a method of a local class)
+    )
 
 
 class Body(NamedTuple):
@@ -361,7 +363,7 @@ class Body(NamedTuple):
     addresses: list[tuple[int, Any]]  # List of tuple of int and cursor Offset and operand of each unary &
     # List of tuple of cursor and bool Declared variables, and whether a statement may follow the declaration.
     variables: list[tuple[Any, bool]]
-    nested: list[Function]  # Lambdas, and methods of local classes
+    nested: list[ParsedFunction]  # Lambdas, and methods of local classes
 
 
 class Variable(NamedTuple):
@@ -369,7 +371,7 @@ class Variable(NamedTuple):
 
     cursor: Any  # libclang's cursor
     outermost: Any  # Cursor of the declaration on the text's top level that contains it
-    function: Function | None  # The function that declares it
+    function: ParsedFunction | None  # The function that declares it
     in_block: bool  # A statement may follow the declaration
     in_system_header: bool = False  # It is outside all functions, in a system header
 
@@ -384,13 +386,13 @@ class PointsByLine(Protocol):
         """Have the lines from one offset to another mean a point first."""
 
 
-class Search(Protocol):
+class SiteSearch(Protocol):
     """The search of one parsed text for sites, as a kind of event sees it."""
 
     data: bytes  # The preprocessed text
     is_cxx: bool  # It is C++
 
-    def add(self, metric: int, function: Function, point: InsertionPoint, *, in_constant: bool = False) -> None:
+    def add(self, metric: int, function: ParsedFunction, point: InsertionPoint, *, in_constant: bool = False) -> None:
         """Count a metric at a point, or note why it cannot be counted there.
 
         `in_constant`: The point may be evaluated by the compiler although the function is not constexpr.
@@ -426,15 +428,15 @@ class Search(Protocol):
     def references(self, target: str) -> Iterator[tuple[int, tuple[str, ...]]]:
         """Yield offset and names of each function that is named, in user code, without being called."""
 
-    def written_objects(self, function: Function, expression: Any) -> Iterator[tuple[tuple[str, ...], bool]]:
+    def written_objects(self, function: ParsedFunction, expression: Any) -> Iterator[tuple[tuple[str, ...], bool]]:
         """Yield the names of each variable and field that an lvalue designates, and whether it is a field."""
 
     def initialised_names(
-        self, variable: Any, function: Function | None
+        self, variable: Any, function: ParsedFunction | None
     ) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
         """Return the names of a variable that is initialised, and those of its record type; None for others."""
 
-    def variable_names(self, variable: Any, function: Function | None) -> tuple[str, ...]:
+    def variable_names(self, variable: Any, function: ParsedFunction | None) -> tuple[str, ...]:
         """Return a variable's qualified names, `function::x` for a local one."""
 
     def is_definition(self, variable: Any) -> bool:

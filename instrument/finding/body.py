@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from clang.cindex import CursorKind, TypeKind, conf
 
-from unperturbed.instrument.events.kind import Body, Function, InsertionPoint
+from unperturbed.instrument.events.kind import Body, InsertionPoint, ParsedFunction
 from unperturbed.instrument.finding.declarations import FUNCTION_KINDS, after_brace, function_of, lambda_of
 from unperturbed.instrument.finding.preprocessed import after_parentheses, children_of, next_token, span
 
@@ -189,7 +189,7 @@ class _Node(NamedTuple):
     in_block: bool = False  # It is in a declaration between braces
 
 
-def read_body(function: Function, data: bytes, *, expressions: bool = True) -> Body:
+def read_body(function: ParsedFunction, data: bytes, *, expressions: bool = True) -> Body:
     """Walk through a function's body (and a constructor's initialisers).
 
     `expressions`: Look into declarations and expressions too; else `assignments`, `calls`, `addresses` and `variables`
@@ -202,7 +202,7 @@ def read_body(function: Function, data: bytes, *, expressions: bool = True) -> B
 
 
 class _Reader:
-    def __init__(self, function: Function, data: bytes, *, expressions: bool) -> None:
+    def __init__(self, function: ParsedFunction, data: bytes, *, expressions: bool) -> None:
         self._function = function
         self._expressions = (
             expressions or _STATEMENT_EXPRESSION.search(data, function.opening, function.closing) is not None
@@ -252,7 +252,7 @@ class _Reader:
             self._expression(node.cursor)
         return True
 
-    def _nest(self, function: Function | None) -> None:
+    def _nest(self, function: ParsedFunction | None) -> None:
         if function is not None:
             self._body.nested.append(function)
 

@@ -146,7 +146,7 @@ class Selection:
         kinds = {metric.loader: load_kind(metric.loader, metric.folder) for metric in metrics}
         each = [(index, metric, kinds[metric.loader]) for index, metric in enumerate(metrics)]
         self.by_kind: dict[type[CompiledKind], list[tuple[int, Selected]]] = {}  # With their indices
-        for index, metric, kind in sorted(each, key=lambda one: one[2].order):
+        for index, metric, kind in sorted(each, key=lambda entry: entry[2].order):
             self.by_kind.setdefault(kind, []).append((index, metric))
         # Indices of those that happen within bodies, not at their beginnings alone; that count in system headers too.
         self.within_bodies = frozenset(index for index, _, kind in each if kind.within_bodies)

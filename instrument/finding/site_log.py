@@ -53,7 +53,7 @@ class SourceRecord(NamedTuple):
     # Where a metric's event may happen uncounted; `text` is the reason.
     uncounted: tuple[LoggedSite, ...] = ()
     # Names that could have been targets, by kind of name, as a parse found them. All others are read from the source
-    # when needed. Beside those of `Found`: `overload`, with parameters, and `lambda`, for targets that have no site
+    # when needed. Beside `FoundSites`: `overload`, with parameters, and `lambda`, for targets that have no site
     # there.
     names: Mapping[str, tuple[str, ...]] = {}
     include_folders: tuple[str, ...] = ()  # Where the command looks for the build's own headers

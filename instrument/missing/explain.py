@@ -32,7 +32,7 @@ from unperturbed.instrument.events.targets import (
 )
 from unperturbed.instrument.finding.preprocessed import Facts, ParsedText, PreprocessedText, UnreadableError, parse
 from unperturbed.instrument.finding.site_log import SiteReport
-from unperturbed.instrument.finding.sites import Found, find_sites
+from unperturbed.instrument.finding.sites import FoundSites, find_sites
 from unperturbed.instrument.missing.names import (
     Source,
     functions_of,
@@ -53,7 +53,7 @@ class SourceText(NamedTuple):
     standard: str  # Of the language
 
     def names(self, event: Event) -> dict[str, set[str]]:
-        """Return the text's names as in `Found`, as far as targets of an event's kind could have them."""
+        """Return the text's names as in `FoundSites`, as far as targets of an event's kind could have them."""
         kind = compiled_kind(event.kind)
         place = kind.line_of(event.target)
         lines = [Event(event.kind, f"{place[0]}:1")] if place else []
@@ -65,7 +65,7 @@ class SourceText(NamedTuple):
         placed = {site.metric for site in self._search(events).sites}
         return [event for number, event in enumerate(events) if number in placed]
 
-    def _search(self, events: Sequence[Event]) -> Found:
+    def _search(self, events: Sequence[Event]) -> FoundSites:
         selected = [select("", number, event) for number, event in enumerate(events)]
         return find_sites(self.parsed, self.standard, selected)
 

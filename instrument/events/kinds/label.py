@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from unperturbed.common.wording import first_of
-from unperturbed.instrument.events.kind import NAME, WORD, Body, BuildNames, CompiledKind, Function, matches
+from unperturbed.instrument.events.kind import NAME, WORD, Body, BuildNames, CompiledKind, ParsedFunction, matches
 from unperturbed.instrument.events.targets import Need, name_matches, need_of_name
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class Label(CompiledKind):
     named = ("label",)
     enumerating = (("label", "*::*"),)
 
-    def in_body(self, function: Function, body: Body) -> None:
+    def in_body(self, function: ParsedFunction, body: Body) -> None:
         """Count behind the labels."""
         for index, metric in self.metrics:
             scope, _, wanted = metric.target.rpartition("::")
