@@ -169,19 +169,9 @@ METRICS_VARIABLE = "UNPERTURBED_METRICS"
 """Names what to count, separated by commas; pyperf hands it on to its workers by `--inherit-environ`."""
 
 DEFAULT_METRICS = (
-    "PAPI_TOT_INS",
-    "PAPI_TOT_CYC",
-    "PAPI_BR_MSP",
-    "PAPI_L1_DCM",
-    "perf::task-clock",
-    "perf::page-faults",
-    "perf::context-switches",
-    "minor_faults",
-    "major_faults",
-    "voluntary_switches",
-    "involuntary_switches",
-    "user_time_us",
-    "system_time_us",
+    *("PAPI_TOT_INS", "PAPI_TOT_CYC", "PAPI_BR_MSP", "PAPI_L1_DCM"),
+    *("perf::task-clock", "perf::page-faults", "perf::context-switches"),
+    *("minor_faults", "major_faults", "voluntary_switches", "involuntary_switches", "user_time_us", "system_time_us"),
 )
 """What is counted, as far as the host has it, when nothing is named."""
 

@@ -131,16 +131,8 @@ _HIDDEN = (1, 2)
 _EXECUTABLE = 1
 _PROBE_NOTE = 3
 _DAMAGE = (
-    struct.error,
-    ValueError,
-    LookupError,
-    AttributeError,
-    TypeError,
-    ArithmeticError,
-    AssertionError,
-    RecursionError,
-    MemoryError,
-    lzma.LZMAError,
+    *(struct.error, lzma.LZMAError, ValueError, LookupError, AttributeError, TypeError),
+    *(ArithmeticError, AssertionError, RecursionError, MemoryError),
 )
 """What reading a file raises whose sizes and places make no sense."""
 

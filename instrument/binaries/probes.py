@@ -105,7 +105,7 @@ Hit = Literal["cheap", "dear", "unknown"]
 HIT_NS: Mapping[Hit, int] = MappingProxyType({"cheap": 600, "dear": 10_000, "unknown": 16_000})
 """Class of a site's instruction → ns of the program's time that a hit takes, where nothing better is known.
 
-Measured on an AMD EPYC in a virtual machine, Linux 6.18; `collectors.probe_cost` measures the host's own.
+Measured on an AMD EPYC in a virtual machine, Linux 6.18; `collectors.kernel_probes` measures the host's own.
 """
 
 HIT_COSTS: Mapping[Hit, str] = MappingProxyType(

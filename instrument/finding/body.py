@@ -12,14 +12,9 @@ from unperturbed.instrument.events.kind import Body, InsertionPoint, ParsedFunct
 from unperturbed.instrument.finding.declarations import FUNCTION_KINDS, after_brace, function_of, lambda_of
 from unperturbed.instrument.finding.preprocessed import after_parentheses, children_of, next_token, span
 
-_ARRAYS = frozenset(
-    {
-        TypeKind.CONSTANTARRAY,
-        TypeKind.INCOMPLETEARRAY,
-        TypeKind.VARIABLEARRAY,
-        TypeKind.DEPENDENTSIZEDARRAY,
-        TypeKind.VECTOR,
-    }
+_ARRAYS = (
+    *(TypeKind.CONSTANTARRAY, TypeKind.INCOMPLETEARRAY, TypeKind.VARIABLEARRAY),
+    *(TypeKind.DEPENDENTSIZEDARRAY, TypeKind.VECTOR),
 )
 OPERATIONS = frozenset(
     {
@@ -163,13 +158,8 @@ _LOOPS = (CursorKind.FOR_STMT, CursorKind.WHILE_STMT, CursorKind.DO_STMT, Cursor
 _LABELS = (CursorKind.LABEL_STMT, CursorKind.CASE_STMT, CursorKind.DEFAULT_STMT)
 _BODY_LAST = (CursorKind.FOR_STMT, CursorKind.WHILE_STMT, CursorKind.SWITCH_STMT, CursorKind.CXX_FOR_RANGE_STMT)
 _NOT_RUN = (
-    CursorKind.CXX_UNARY_EXPR,
-    CursorKind.STATIC_ASSERT,
-    CursorKind.PARM_DECL,
-    CursorKind.FIELD_DECL,
-    CursorKind.TYPE_REF,
-    CursorKind.TEMPLATE_REF,
-    CursorKind.NAMESPACE_REF,
+    *(CursorKind.CXX_UNARY_EXPR, CursorKind.STATIC_ASSERT, CursorKind.PARM_DECL, CursorKind.FIELD_DECL),
+    *(CursorKind.TYPE_REF, CursorKind.TEMPLATE_REF, CursorKind.NAMESPACE_REF),
 )
 _CONSTEXPR = re.compile(rb"\bconstexpr\b")
 _STATEMENT_EXPRESSION = re.compile(rb"\(\s*(?:#[^\n]*\n\s*)*\{")

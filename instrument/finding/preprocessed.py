@@ -173,14 +173,8 @@ _HARMLESS = r"\battribute\b|\bconstraint\b|inline assembly|register name|calling
 """Errors after which the statement's neighbours, and its shape, are still right."""
 
 _LENIENT = (
-    "implicit-function-declaration",
-    "implicit-int",
-    "int-conversion",
-    "incompatible-function-pointer-types",
-    "return-type",
-    "register",
-    "c++11-narrowing",
-    "reserved-user-defined-literal",
+    *("implicit-function-declaration", "implicit-int", "int-conversion", "incompatible-function-pointer-types"),
+    *("return-type", "register", "c++11-narrowing", "reserved-user-defined-literal"),
 )
 """What clang calls an error by default and gcc does not."""
 

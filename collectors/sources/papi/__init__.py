@@ -118,16 +118,8 @@ def metric(name: str) -> Metric:
 
 
 _FIT_PRESETS = (  # as a rule one counter each; others may take several
-    "PAPI_TOT_INS",
-    "PAPI_TOT_CYC",
-    "PAPI_BR_INS",
-    "PAPI_BR_MSP",
-    "PAPI_LD_INS",
-    "PAPI_SR_INS",
-    "PAPI_L1_ICM",
-    "PAPI_L2_DCM",
-    "PAPI_TLB_DM",
-    "PAPI_TLB_IM",
+    *("PAPI_TOT_INS", "PAPI_TOT_CYC", "PAPI_BR_INS", "PAPI_BR_MSP", "PAPI_LD_INS", "PAPI_SR_INS"),
+    *("PAPI_L1_ICM", "PAPI_L2_DCM", "PAPI_TLB_DM", "PAPI_TLB_IM"),
 )
 
 

@@ -8,11 +8,13 @@ perf_event counts: also where the installed PAPI is missing or older than the pr
 from __future__ import annotations
 
 import ctypes
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 from unperturbed.collectors.data.trace import Metric
 from unperturbed.collectors.sources.catalogue import PRESETS, is_native, preset_unit
@@ -34,20 +36,24 @@ _KERNELS = ("perf",)
 """Begin of PMUs by which libpfm4 names the kernel's own events; perf's names have these."""
 
 
+_KINDS = {
+    **{f"uint{bits}_t": getattr(ctypes, f"c_uint{bits}") for bits in (32, 64)},
+    **{"int": ctypes.c_int, "unsigned": ctypes.c_uint, "size_t": ctypes.c_size_t, "text": ctypes.c_char_p},
+}
+
+
+def _fields(declarations: str) -> list[tuple[str, Any]]:
+    """Return the fields of a C structure as ctypes takes them; `text` is a pointer to characters."""
+    found = re.findall(r"(\w+) (\w+)(?:\[(\d+)\])?;", declarations)
+    return [(name, _KINDS[kind] * int(length) if length else _KINDS[kind]) for kind, name, length in found]
+
+
 class _Attributes(ctypes.Structure):
     """The begin of struct perf_event_attr, and room for what follows (linux/perf_event.h)."""
 
-    _fields_ = (
-        ("type", ctypes.c_uint32),
-        ("size", ctypes.c_uint32),
-        ("config", ctypes.c_uint64),
-        ("skipped", ctypes.c_uint64 * 3),
-        ("flags", ctypes.c_uint64),
-        ("wakeup", ctypes.c_uint32),
-        ("breakpoint", ctypes.c_uint32),
-        ("config1", ctypes.c_uint64),
-        ("config2", ctypes.c_uint64),
-        ("more", ctypes.c_uint64 * 16),
+    _fields_ = _fields(
+        "uint32_t type; uint32_t size; uint64_t config; uint64_t skipped[3]; uint64_t flags; uint32_t wakeup; "
+        "uint32_t breakpoint; uint64_t config1; uint64_t config2; uint64_t more[16];"
     )
 
 
@@ -57,52 +63,30 @@ class _Argument(ctypes.Structure):
     _fields_ = (
         ("attributes", ctypes.POINTER(_Attributes)),
         ("full_name", ctypes.POINTER(ctypes.c_char_p)),
-        ("size", ctypes.c_size_t),
-        ("index", ctypes.c_int),
-        ("cpu", ctypes.c_int),
-        ("flags", ctypes.c_int),
-        ("unused", ctypes.c_int),
+        *_fields("size_t size; int index; int cpu; int flags; int unused;"),
     )
 
 
 class _EventInfo(ctypes.Structure):
     """pfm_event_info_t (pfm_get_event_info(3))."""
 
-    _fields_ = (
-        ("name", ctypes.c_char_p),
-        ("description", ctypes.c_char_p),
-        ("equivalent", ctypes.c_char_p),
-        ("size", ctypes.c_size_t),
-        ("code", ctypes.c_uint64),
-        ("numbers", ctypes.c_int * 5),
-        ("flags", ctypes.c_uint),
+    _fields_ = _fields(
+        "text name; text description; text equivalent; size_t size; uint64_t code; int numbers[5]; unsigned flags;"
     )
 
 
 class _AttributeInfo(ctypes.Structure):
     """The begin of pfm_event_attr_info_t (pfm_get_event_attr_info(3)), and room for what follows."""
 
-    _fields_ = (
-        ("name", ctypes.c_char_p),
-        ("description", ctypes.c_char_p),
-        ("equivalent", ctypes.c_char_p),
-        ("size", ctypes.c_size_t),
-        ("code", ctypes.c_uint64),
-        ("type", ctypes.c_int),
-        ("more", ctypes.c_uint64 * 8),
+    _fields_ = _fields(
+        "text name; text description; text equivalent; size_t size; uint64_t code; int type; uint64_t more[8];"
     )
 
 
 class _PmuInfo(ctypes.Structure):
     """pfm_pmu_info_t (pfm_get_pmu_info(3))."""
 
-    _fields_ = (
-        ("name", ctypes.c_char_p),
-        ("description", ctypes.c_char_p),
-        ("size", ctypes.c_size_t),
-        ("numbers", ctypes.c_int * 7),
-        ("flags", ctypes.c_uint),
-    )
+    _fields_ = _fields("text name; text description; size_t size; int numbers[7]; unsigned flags;")
 
 
 def find_by_libpfm(name: str) -> PerfEvent:

@@ -32,17 +32,8 @@ REFUSED = frozenset({errno.EACCES, errno.EPERM})
 NO_PMU = "no PMU: the kernel offers no counters of the processor, as in most virtual machines"
 MOST_TOGETHER = 16
 _FIT = (
-    "instructions",
-    "cycles",
-    "branches",
-    "branch-misses",
-    "cache-references",
-    "cache-misses",
-    "L1-dcache-loads",
-    "L1-dcache-load-misses",
-    "dTLB-loads",
-    "dTLB-load-misses",
-    "iTLB-load-misses",
+    *("instructions", "cycles", "branches", "branch-misses", "cache-references", "cache-misses"),
+    *("L1-dcache-loads", "L1-dcache-load-misses", "dTLB-loads", "dTLB-load-misses", "iTLB-load-misses"),
 )
 
 
