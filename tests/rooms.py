@@ -22,16 +22,13 @@ ORDER: Mapping[str, tuple[str, ...]] = {
     "collectors": (
         "data",
         "sources",
-        "perf_metrics",
         "imports",
         "runtime",
         "records",
-        "kernel_probes",
-        "planning",
         "self_counting",
     ),
     "collectors/sources": ("perf", "papi"),
-    "instrument": ("events", "command_line", "finding", "missing", "layout", "compiler", "binaries", "python"),
+    "instrument": ("events", "finding", "missing", "compiler", "binaries", "python"),
     "analysis": (
         "alignment",
         "perturbation",

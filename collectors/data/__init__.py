@@ -41,9 +41,8 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     former={
-        "unperturbed.collectors.data.parquet": "encode_parquet is_whole_parquet read_parquet_file read_parquet_head "
-        "try_parquet_files",
-        "unperturbed.collectors.data.shape": "Shape misfit",
+        "unperturbed.collectors.data.files": "encode_parquet is_whole_parquet read_parquet_file read_parquet_head "
+        "try_parquet_files Shape misfit",
         "unperturbed.collectors.data.trace": "METADATA_KEY require_traces",
     },
 )

@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args
 
 import polars as pl
 
-from unperturbed.collectors.data.parquet import encode_parquet, read_parquet_file
+from unperturbed.collectors.data.files import encode_parquet, read_parquet_file
 from unperturbed.collectors.data.trace import Semantics
 from unperturbed.common.scratch import whole_file
 from unperturbed.errors import DataError
@@ -151,11 +151,7 @@ def read_sweep_facts(path: str | os.PathLike[str]) -> Mapping[str, Any]:
 def _read(path: Path) -> tuple[pl.DataFrame, dict[str, Any]]:
     source = path / TABLE if path.is_dir() else path
     if not source.is_file():
-        what = (
-            "the folder holds no table; a sweep writes it: unperturbed run SPEC"
-            if path.is_dir()
-            else "there is no such table"
-        )
+        what = "the folder has no table; a sweep writes it: unperturbed run SPEC" if path.is_dir() else "no such table"
         raise DataError(f"{path}: {what}")
     try:
         frame, described = _of_csv(source) if source.suffix == ".csv" else _of_parquet(source)

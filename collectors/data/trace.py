@@ -14,8 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, get_args, overload
 
-from unperturbed.collectors.data.parquet import encode_parquet, read_parquet_file
-from unperturbed.collectors.data.shape import Shape, misfit
+from unperturbed.collectors.data.files import Shape, encode_parquet, misfit, read_parquet_file
 from unperturbed.common.frames import to_library
 from unperturbed.common.scratch import whole_file
 from unperturbed.common.table import Column, Table
@@ -95,7 +94,8 @@ class Metric:
             raise DataError(f"metric {self.name!r}: semantics {self.semantics!r} is not one of {listed}")
         texts = (self.name, self.unit, self.source, self.meaning, *self.components)
         if not all(isinstance(text, str) for text in texts) or not isinstance(self.scaled, bool):
-            raise DataError(f"metric {self.name!r}: its texts are texts, and `scaled` is true or false")
+            fields = "name, unit, source, meaning and components"
+            raise DataError(f"metric {self.name!r}: {fields} must be text, and `scaled` true or false")
         if self.name in INTERVAL_COLUMNS:
             raise DataError(f"metric {self.name!r}: the name is taken by a column that every trace has; choose another")
         if not self.components:
@@ -180,7 +180,7 @@ class Trace:
         missed = np.zeros(len(begin), np.int64) if overruns is None else np.asarray(overruns, dtype=np.int64)
         if not len(begin) == len(end) == len(missed):
             raise DataError(
-                f"{len(begin)} interval begins, {len(end)} ends and {len(missed)} overruns: they must be as many"
+                f"{len(begin)} interval begins, {len(end)} ends and {len(missed)} overruns: their numbers must be equal"
             )
         backwards = np.flatnonzero(end < begin)
         if len(backwards):
@@ -379,9 +379,9 @@ class Trace:
             source /= _FILE
         if not source.is_file():
             what = (
-                f"no run's folder (no {_FILE} in it); runs are in a campaign's folder runs/"
+                f"not a run's folder (no {_FILE} in it); runs are in a campaign's folder runs/"
                 if source.is_dir()
-                else "there is no such trace file"
+                else "no such trace file"
             )
             raise DataError(f"{source}: {what}")
         frame, metadata = read_parquet_file(source)
@@ -390,7 +390,9 @@ class Trace:
             raise DataError(f"{source}: a Parquet file, but not a trace of this tool (no description of its metrics)")
         try:
             metrics, attributes, digest = _parse_description(text)
-            columns = {name: _complete(frame, name) for name in (*INTERVAL_COLUMNS, *(one.name for one in metrics))}
+            columns = {
+                name: _complete(frame, name) for name in (*INTERVAL_COLUMNS, *(metric.name for metric in metrics))
+            }
             trace = cls.from_columns(
                 metrics,
                 columns,
@@ -440,7 +442,7 @@ def _complete(frame: pl.DataFrame, name: str) -> NDArray[Any]:
         raise DataError(f"it has no column {name!r}")
     column = frame[name]
     if name in INTERVAL_COLUMNS and not column.dtype.is_integer():
-        raise DataError(f"column {name!r} holds no whole numbers ({column.dtype})")
+        raise DataError(f"column {name!r} does not hold whole numbers ({column.dtype})")
     if not column.dtype.is_numeric():
         raise DataError(f"column {name!r} holds no numbers ({column.dtype})")
     if column.null_count():

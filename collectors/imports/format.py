@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NoReturn
@@ -23,6 +23,8 @@ IntArray = NDArray[np.int64]
 TIMES = (".enabled_ns", ".running_ns")
 """Ends of the names of columns that say how long a scaled count was wanted and counted: no metrics to check."""
 
+MOST = 2**62
+"""Times, counts and their differences are int64: 146 years of nanoseconds are enough."""
 _MOST_INTERVALS = 10_000_000
 
 _WHOLE = 0.95
@@ -106,6 +108,17 @@ def common_options(options: Mapping[str, str], path: Path, name: str, choices: S
     return value
 
 
+def interval_ns(text: str, path: Path, otherwise: str = "") -> int:
+    """Return the length of intervals [ns] that the option `interval=MS` gives."""
+    try:
+        length = round(float(text.removesuffix("ms")) * 1e6)
+    except (ValueError, OverflowError):  # not a number, or infinite
+        length = 0
+    if length <= 0:
+        refuse(path, f"interval={text}: give a length in ms, as interval=20{otherwise}")
+    return length
+
+
 def from_ends(ends_ns: IntArray, first_begin_ns: int | None = None) -> tuple[IntArray, IntArray]:
     """Return bounds of intervals that follow one another, from their ends; the first begins at 0.
 
@@ -136,18 +149,11 @@ def without_part(trace: Trace) -> Trace:
     if lengths[-1] >= _WHOLE * usual:
         return trace
     left_out = f"the last interval lasted {duration(lengths[-1] / 1e9)} of {duration(usual / 1e9)} and is left out"
-    return with_notes(trace[:-1], left_out)
-
-
-def with_notes(trace: Trace, *notes: str) -> Trace:
-    """Return a trace with more notes in its attributes."""
-    return with_attributes(trace, notes=[*trace.attributes.get("notes", ()), *notes])
+    return with_attributes(trace[:-1], notes=[*trace.attributes.get("notes", ()), left_out])
 
 
 def with_attributes(trace: Trace, **attributes: Any) -> Trace:
     """Return a trace with more attributes."""
-    from dataclasses import replace  # noqa: PLC0415
-
     return replace(trace, attributes={**trace.attributes, **attributes})
 
 
@@ -159,7 +165,6 @@ def make_trace(
     *,
     notes: Sequence[str] = (),
     attributes: Mapping[str, Any] = MappingProxyType({}),
-    clock: str = "monotonic",
 ) -> Trace:
     """Return the trace of a run, refusing what cannot be one."""
     if not len(bounds[0]):
@@ -172,10 +177,30 @@ def make_trace(
             {name: _whole(values) for name, values in columns.items()},
             begin_ns=bounds[0],
             end_ns=bounds[1],
-            attributes={"clock": clock, **attributes, "notes": list(notes)},
+            attributes={"clock": "monotonic", **attributes, "notes": list(notes)},
         )
     except DataError as error:
         refuse(path, str(error))
+
+
+def make_counted_trace(
+    metrics: Sequence[Metric],
+    columns: Mapping[str, NDArray[np.float64]],
+    bounds: tuple[IntArray, IntArray],
+    path: Path,
+    *,
+    missing: str,
+    notes: Sequence[str] = (),
+) -> Trace:
+    """Return the trace of a run without the metrics and intervals that `leave_out_uncounted` leaves out."""
+    chosen, kept, more = leave_out_uncounted(columns, missing)
+    return make_trace(
+        [metric for metric in metrics if metric.name in chosen],
+        {name: column[kept] for name, column in chosen.items()},
+        (bounds[0][kept], bounds[1][kept]),
+        path,
+        notes=[*notes, *more],
+    )
 
 
 def _whole(values: NDArray[Any]) -> NDArray[Any]:
@@ -205,7 +230,7 @@ def leave_out_uncounted(
         return {}, np.zeros(0, np.bool_), notes
     idle = np.logical_and.reduce(list(ever.values()))
     if idle.any():
-        notes.append(f"{_intervals(idle)} in which nothing was counted {_are(idle)} left out")
+        notes.append(_left_out(idle, "nothing was counted"))
     chosen, kept = {}, ~idle
     for name, missing in ever.items():
         lacking = missing & ~idle
@@ -216,13 +241,10 @@ def leave_out_uncounted(
         chosen[name] = columns[name]
         kept &= ~missing
         if lacking.any():
-            notes.append(f"{_intervals(lacking)} in which {name} was {what} {_are(lacking)} left out")
+            notes.append(_left_out(lacking, f"{name} was {what}"))
     return chosen, kept, notes
 
 
-def _intervals(which: NDArray[np.bool_]) -> str:
-    return counted(int(which.sum()), "interval")
-
-
-def _are(which: NDArray[np.bool_]) -> str:
-    return "is" if which.sum() == 1 else "are"
+def _left_out(which: NDArray[np.bool_], why: str) -> str:
+    count = int(which.sum())
+    return f"{counted(count, 'interval')} in which {why} {'is' if count == 1 else 'are'} left out"

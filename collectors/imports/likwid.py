@@ -20,8 +20,7 @@ from unperturbed.collectors.imports.format import (
     ImportFormat,
     decode,
     from_ends,
-    leave_out_uncounted,
-    make_trace,
+    make_counted_trace,
     refuse,
     without_part,
 )
@@ -62,9 +61,9 @@ def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]
         blank = next((at for at, line in enumerate(lines, 1) if _BLANK.match(line)), 0)
         if blank:
             refuse(path, "the names of the metrics have blanks in and between them: record with -o FILE.csv", blank)
-        refuse(path, "no heading of LIKWID's timeline (# GID|MetricsCount|CpuCount|…) is in this file", 1)
+        refuse(path, "this file has no heading of LIKWID's timeline (# GID|MetricsCount|CpuCount|…)", 1)
     if not rows:
-        refuse(path, "the heading is there, and no row: did the program end within the first interval?", len(lines))
+        refuse(path, "the heading has no rows below it: did the program end within the first interval?", len(lines))
     group = _group(rows, path, options)
     metrics = headings[min(int(group), len(headings)) - 1][_BEFORE:]
     times, values = _values(rows, ragged, group, metrics, path)
@@ -87,7 +86,7 @@ def _group(rows: Sequence[tuple[int, list[str]]], path: Path, options: Mapping[s
     groups = list(dict.fromkeys(fields[0] for _, fields in rows))
     chosen = options.get("group", groups[0])
     if chosen not in groups:
-        refuse(path, f"group={chosen}: there is no row of that group; there are {listing(groups)}")
+        refuse(path, f"group={chosen}: no row is of that group; the groups are {listing(groups)}")
     if len(groups) > 1 and "group" not in options:
         refuse(path, f"groups {listing(groups)} take turns in this recording: choose one by group=NUMBER", rows[0][0])
     return chosen
@@ -133,21 +132,16 @@ def _trace(
     metrics: Sequence[str], times: NDArray[np.float64], values: NDArray[np.float64], path: Path, notes: list[str]
 ) -> Trace:
     values = np.where(np.isfinite(values), values, np.nan)
-    described, columns = {}, {}
+    described, columns = [], {}
     for at, name in enumerate(metrics):
-        found = _UNIT.search(name)
-        unit = found["unit"] if found else ""
-        event = found is None and re.fullmatch(r"[A-Z0-9_]+(:[A-Z0-9_]+)*", name) is not None and name != "CPI"
+        match = _UNIT.search(name)
+        unit = match["unit"] if match else ""
+        event = match is None and re.fullmatch(r"[A-Z0-9_]+(:[A-Z0-9_]+)*", name) is not None and name != "CPI"
         mean = not event and unit in _MEANS
         columns[name] = values[:, at].mean(axis=1) if mean else values[:, at].sum(axis=1)
-        described[name] = Metric(
-            name,
-            "hardware",
-            unit="events" if event else unit or "1",
-            semantics="counter" if event else "gauge",
-            source="likwid",
-            meaning=f"{'mean' if mean else 'sum'} over the threads, as LIKWID computed it",
-        )
+        meaning = f"{'mean' if mean else 'sum'} over the threads, as LIKWID computed it"
+        unit, semantics = ("events", "counter") if event else (unit or "1", "gauge")
+        described.append(Metric(name, "hardware", unit, semantics, "likwid", meaning))  # type: ignore[arg-type]
     ends = np.rint(times * 1e9).astype(np.int64)
     begin, end = from_ends(ends, 0)
     usual = int(np.quantile(end - begin, 0.25))
@@ -155,16 +149,7 @@ def _trace(
     begin = np.where(end - begin > 1.5 * usual, end - usual, begin)
     if len(ends) > 1 and np.median(np.diff(ends)) < _TOO_SHORT_NS:
         notes = [*notes, "LIKWID itself calls its values invalid for intervals below 100 ms (likwid #272)"]
-    chosen, kept, more = leave_out_uncounted(columns, "not given")
-    return without_part(
-        make_trace(
-            [described[name] for name in chosen],
-            {name: column[kept] for name, column in chosen.items()},
-            (begin[kept], end[kept]),
-            path,
-            notes=[*notes, *more],
-        )
-    )
+    return without_part(make_counted_trace(described, columns, (begin, end), path, missing="not given", notes=notes))
 
 
 FORMAT = ImportFormat(

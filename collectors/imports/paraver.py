@@ -18,11 +18,13 @@ import numpy as np
 
 from unperturbed.collectors.data.trace import Metric, Trace
 from unperturbed.collectors.imports.format import (
+    MOST,
     ImportFormat,
     check_intervals,
     common_options,
     decode,
     from_ends,
+    interval_ns,
     known_kind,
     make_trace,
     refuse,
@@ -39,8 +41,6 @@ _HEADER = re.compile(r"#Paraver \(.*?\):(?P<length>\d+)(?P<unit>_ns|_us)?:")
 _UNITS = {"_ns": 1, "_us": 1000, None: 1000}
 _COUNTERS = (range(41_000_000, 46_000_000), range(71_000_001, 72_000_000))
 """Event types of counters: Extrae's, and those that this tool's exports have for metrics that are not presets."""
-_MOST = 2**62
-"""Times, counts and their differences are int64."""
 _NAME = re.compile(r"\S+")
 _THOUSANDTHS = "thousandths"
 
@@ -51,10 +51,6 @@ class _Events:
 
     times: list[int] = field(default_factory=list)
     values: list[int] = field(default_factory=list)
-
-
-def _recognise(head: bytes) -> bool:
-    return head.startswith(b"#Paraver ")
 
 
 def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]:
@@ -111,7 +107,7 @@ def _events(line: str, factor: int) -> tuple[list[str], int, list[int]]:
         time, found = int(fields[5]) * factor, [int(word) for word in fields[6:]]
     except (IndexError, ValueError):
         return fields, -1, []
-    whole = found and time >= 0 and not len(found) % 2 and max(time, *map(abs, found)) <= _MOST
+    whole = found and time >= 0 and not len(found) % 2 and max(time, *map(abs, found)) <= MOST
     return fields, time, found if whole else []
 
 
@@ -141,15 +137,11 @@ def _trace(
     notes: list[str],
 ) -> Trace:
     times = {kind: np.array(held.times, np.int64) for kind, held in events.items()}
-    last = max(int(one[-1]) for one in times.values())
+    last = max(int(moments[-1]) for moments in times.values())
     if "interval" in options:
-        length = 0.0
-        with suppress(ValueError):
-            length = float(options["interval"].removesuffix("ms")) * 1e6
-        if not 1 <= length < float("inf"):
-            refuse(path, f"interval={options['interval']}: give a length in ms, as interval=20")
-        check_intervals(last // max(1, round(length)), path)
-        ends = np.append(np.arange(round(length), last, round(length)), last).astype(np.int64)
+        length = interval_ns(options["interval"], path)
+        check_intervals(last // length, path)
+        ends = np.append(np.arange(length, last, length), last).astype(np.int64)
     elif several:
         refuse(path, "several threads count at different times: give interval=MS, or tasks=runs for a run a task")
     else:
@@ -182,4 +174,6 @@ def _metric(kind: int, title: str) -> tuple[Metric, int]:
     return Metric(name, origin, unit=unit or "events", source="paraver", meaning="" if own else title), divisor
 
 
-FORMAT = ImportFormat("paraver", "a Paraver trace", (".prv",), _recognise, _read, _OPTIONS)
+FORMAT = ImportFormat(
+    "paraver", "a Paraver trace", (".prv",), lambda head: head.startswith(b"#Paraver "), _read, _OPTIONS
+)

@@ -15,10 +15,12 @@ import numpy as np
 
 from unperturbed.collectors.data.trace import Trace
 from unperturbed.collectors.imports.format import (
+    MOST,
     ImportFormat,
     check_intervals,
     decode,
     from_ends,
+    interval_ns,
     make_trace,
     refuse,
     without_part,
@@ -40,23 +42,8 @@ def _recognise(head: bytes) -> bool:
     return any(_SAMPLE.match(line) for line in lines)
 
 
-_MOST = 2**62
-"""Times, counts and their differences are int64."""
-
-
-def _interval(path: Path, options: Mapping[str, str]) -> int:
-    """Return the length of an interval [ns]."""
-    try:
-        interval = round(float(options.get("interval", str(_INTERVAL_MS)).removesuffix("ms")) * 1e6)
-    except (ValueError, OverflowError):  # no number, or none that is finite
-        interval = 0
-    if interval <= 0:
-        refuse(path, f"interval={options['interval']}: give a length in ms, as interval=20")
-    return interval
-
-
 def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]:
-    interval = _interval(path, options)
+    interval = interval_ns(options.get("interval", str(_INTERVAL_MS)), path)
     times: list[int] = []
     periods: list[int] = []
     codes: list[int] = []
@@ -68,16 +55,14 @@ def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]
         found = _SAMPLE.match(line)
         if found is None:
             if not _CHAIN.match(line):
-                end = number == len(lines)
-                refuse(
-                    path, f"this is not a sample of perf script{': the last line is cut off' if end else ''}", number
-                )
+                cut_off = ": the last line is cut off" if number == len(lines) else ""
+                refuse(path, f"this is not a sample of perf script{cut_off}", number)
             continue
         seconds, _, fraction = found["time"].partition(".")
         time = int(seconds) * 10**9 + int(fraction.ljust(9, "0"))
         period = int(found["period"] or 1)
-        if max(time, period) > _MOST:
-            refuse(path, "the time or period of this sample is beyond all bounds", number)
+        if max(time, period) > MOST:
+            refuse(path, "the time or period of this sample does not fit 64 bits", number)
         if times and time < times[-1]:
             refuse(path, "the time goes back here: samples are out of order, or of a second recording", number)
         if line == before:
@@ -88,23 +73,19 @@ def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]
         periods.append(period)
         codes.append(events.setdefault(found["event"], len(events)))
     if not times:
-        refuse(path, "no sample is in this file", 1)
+        refuse(path, "this file has no sample", 1)
     if without_period and max(periods) > 1:
         refuse(path, "some samples have a period and some have none, so they cannot be summed")
     place = (np.array(times, np.int64) - times[0]) // interval
     count = int(place[-1]) + 1
     check_intervals(count, path)
     table = np.bincount(place * len(events) + codes, np.array(periods, np.float64), count * len(events))
-    metrics = [
-        replace(
-            describe_event(name, source="perf script"),
-            scaled=not without_period,
-            meaning="samples" if without_period else "an estimate: periods of samples, summed",
-        )
-        for name in events
-    ]
+    metrics = [describe_event(name, source="perf script") for name in events]
     if without_period:
-        metrics = [replace(metric, unit="samples") for metric in metrics]
+        metrics = [replace(metric, unit="samples", meaning="samples") for metric in metrics]
+    else:
+        meaning = "an estimate: periods of samples, summed"
+        metrics = [replace(metric, scaled=True, meaning=meaning) for metric in metrics]
     ends = interval * np.arange(1, count + 1, dtype=np.int64)
     ends[-1] = max(times[-1] - times[0], int(ends[-2]) + 1 if count > 1 else 1)
     columns = {name: table.reshape(count, len(events))[:, at] for name, at in events.items()}

@@ -38,7 +38,7 @@ _STARTED = b"# started on "
 _FIRST = re.compile(rb"\s*\d+(?P<decimal>[.,])\d{9}(?P<separator>[^\w\s]|\t| )")
 _WITHOUT_INTERVALS = re.compile(rb"\s*(\d+([.,]\d+)?|<not (counted|supported)>)[^\w\s<.]")
 _VALUE = re.compile(r"\d+([.,]\d+)?|<not (counted|supported)>")
-_TIME, _VALUE_FIELD, _SUMMARY = "time", "value", "summary"
+_TIME, _SUMMARY = "time", "summary"
 _NOT_COUNTED, _NOT_SUPPORTED = "<not counted>", "<not supported>"
 _PLACES = ("cpu", "thread", "core", "die", "cluster", "cache", "socket", "node")
 """Keys of JSON rows that say which processor or thread a row counts."""
@@ -89,9 +89,9 @@ def _recognise(head: bytes) -> bool:
 def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]:  # noqa: ARG001
     traces = []
     for recording, line in _recordings(content):
-        first = next((one for _, one in _Lines(recording, line)), None)
+        first = next((text for _, text in _Lines(recording, line)), None)
         if first is None:
-            refuse(path, "perf wrote the heading of a recording here and no row", line)
+            refuse(path, "perf wrote a heading here without rows", line)
         rows = _read_json(recording, path, line) if first.startswith(b"{") else _read_csv(recording, path, line)
         traces.append(_to_trace(rows, path, _started(recording)))
     return traces
@@ -219,11 +219,11 @@ def _refuse_json(lines: _Lines, path: Path) -> None:
                 path,
                 "the decimals have commas, which JSON does not allow: record with LC_ALL=C"
                 if commas
-                else f"this line is not JSON object of perf stat -j ({error}): it is cut off or damaged",
+                else f"this line is not a JSON object of perf stat -j ({error}): it is cut off or damaged",
                 number,
             )
         if not isinstance(found, dict):
-            refuse(path, "this line is not JSON object of perf stat -j", number)
+            refuse(path, "this line is not a JSON object of perf stat -j", number)
     refuse(path, "its rows are not those of perf stat -j", next(iter(lines))[0])
 
 
@@ -251,7 +251,7 @@ def _to_trace(rows: _Rows, path: Path, started: str | None) -> Trace:
     time = frame[_TIME].to_numpy()
     beyond = np.flatnonzero(~(np.abs(time) < _LATEST_S))
     if len(beyond):
-        refuse(path, "this time is beyond all calendars", rows.lines[int(frame["row"][int(beyond[0])])])
+        refuse(path, "this time does not fit 64 bits of nanoseconds", rows.lines[int(frame["row"][int(beyond[0])])])
     steps = np.diff(time)
     if len(steps) and steps.min() < 0:
         row = int(frame["row"][int(np.argmax(steps < 0)) + 1])
@@ -290,7 +290,7 @@ def _refuse_damaged(frame: pl.DataFrame, rows: _Rows, path: Path) -> None:
     import polars as pl  # noqa: PLC0415
 
     if not len(frame):
-        refuse(path, "perf wrote no row with a count")
+        refuse(path, "no row has a count")
     uncounted = pl.col("value").is_in([_NOT_COUNTED, _NOT_SUPPORTED])
     wrong = (
         pl.col(_TIME).is_null()

@@ -10,7 +10,7 @@ import struct
 import zlib
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +21,9 @@ from unperturbed.collectors.data.trace import Metric, Trace
 from unperturbed.collectors.imports.format import (
     ImportFormat,
     common_options,
+    interval_ns,
     known_kind,
-    leave_out_uncounted,
-    make_trace,
+    make_counted_trace,
     refuse,
     with_attributes,
 )
@@ -87,18 +87,18 @@ def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]
         if counter.times:
             runs[counter.process].append(counter)
     if not runs:
-        refuse(path, "no counter is in this trace, only slices or other tracks: there is nothing to count")
+        refuse(path, "this trace has no counters, only slices or other tracks")
     found = []
     for process, held in runs.items():
         trace = _trace(held, path, options)
         found.append(with_attributes(trace, run=names[process]) if names.get(process) else trace)
     called = [trace.attributes.get("run") for trace in found]
-    return found if len(set(called)) == len(called) else [_unnamed(trace) for trace in found]
-
-
-def _unnamed(trace: Trace) -> Trace:
-    attributes = {key: value for key, value in trace.attributes.items() if key != "run"}
-    return Trace(trace.metrics, trace.begin_ns, trace.end_ns, trace.overruns, trace.columns, attributes)
+    if len(set(called)) < len(called):  # names that several processes share tell no runs apart
+        return [
+            replace(trace, attributes={key: value for key, value in trace.attributes.items() if key != "run"})
+            for trace in found
+        ]
+    return found
 
 
 def _from_json(content: bytes, path: Path) -> tuple[list[_Counter], dict[int, str]]:
@@ -106,10 +106,10 @@ def _from_json(content: bytes, path: Path) -> tuple[list[_Counter], dict[int, st
         found = json.loads(content)
     except (ValueError, RecursionError) as error:
         line = getattr(error, "lineno", 1)
-        refuse(path, f"no JSON: it is cut off or damaged ({error})", line)
+        refuse(path, f"not JSON: it is cut off or damaged ({error})", line)
     events = found.get("traceEvents") if isinstance(found, dict) else found
     if not isinstance(events, list):
-        refuse(path, "the JSON holds no list of trace events", 1)
+        refuse(path, "the JSON has no list of trace events", 1)
     counters: dict[tuple[Any, str], _Counter] = {}
     numbers: dict[Any, int] = {}
     names: dict[int, str] = {}
@@ -164,6 +164,11 @@ def _fields(content: bytes, offset: int = 0) -> Iterator[tuple[int, Any, int]]:
         yield number, value, offset + begin
 
 
+def _message(content: bytes, offset: int = 0) -> dict[int, Any]:
+    """Return the fields of a message by number; of a repeated one, the last."""
+    return {number: value for number, value, _ in _fields(content, offset)}
+
+
 def _field(content: bytes, at: int) -> tuple[int, Any, int, int]:
     """Return number, value, place of the value and place of the next field."""
     tag, begin = _varint(content, at)
@@ -186,13 +191,13 @@ def _packets(content: bytes, path: Path) -> Iterator[tuple[dict[int, Any], int]]
     for number, packet, offset in _fields(content):
         if number != _PACKET or not isinstance(packet, bytes):
             raise _CutOffError(offset)
-        parts = {key: value for key, value, _ in _fields(packet, offset)}
+        parts = _message(packet, offset)
         if _COMPRESSED not in parts:
             yield parts, offset
             continue
         try:
             held = zlib.decompress(parts[_COMPRESSED])
-            inner = [({key: value for key, value, _ in _fields(one)}, offset) for _, one, _ in _fields(held)]
+            inner = [(_message(message), offset) for _, message, _ in _fields(held)]
         except (zlib.error, TypeError, _CutOffError):
             refuse(path, f"byte {offset:,}: compressed packets are damaged; the trace is not complete")
         yield from inner
@@ -207,16 +212,16 @@ def _from_packets(content: bytes, path: Path) -> tuple[list[_Counter], dict[int,
     for parts, offset in _packets(content, path):
         sequence = _number(parts, _SEQUENCE, offset)
         if _DEFAULTS in parts:
-            defaults = {key: value for key, value, _ in _fields(parts[_DEFAULTS], offset)}
+            defaults = _message(parts[_DEFAULTS], offset)
             clocks[sequence] = _number(defaults, _CLOCK, offset)
             if _TRACK_EVENT in defaults:
-                event = {key: value for key, value, _ in _fields(defaults[_TRACK_EVENT], offset)}
+                event = _message(defaults[_TRACK_EVENT], offset)
                 tracks[sequence] = _number(event, 11, offset)
         if _TRACK in parts:
             _describe(parts[_TRACK], offset, counters, names, parents)
         if _TRACK_EVENT not in parts:
             continue
-        event = {key: value for key, value, _ in _fields(parts[_TRACK_EVENT], offset)}
+        event = _message(parts[_TRACK_EVENT], offset)
         if event.get(9) != _COUNTER_TYPE:
             continue
         if _number(parts, _CLOCK, offset, clocks.get(sequence, 0)) >= _INCREMENTAL_CLOCKS:
@@ -265,15 +270,15 @@ def _signed(value: int) -> int:
 def _describe(
     descriptor: bytes, offset: int, counters: dict[int, _Counter], names: dict[int, str], parents: dict[int, int]
 ) -> None:
-    parts = {key: value for key, value, _ in _fields(descriptor, offset)}
+    parts = _message(descriptor, offset)
     uuid = _number(parts, 1, offset)
     if 5 in parts:
         parents[uuid] = _number(parts, 5, offset)
     if 3 in parts:
-        process = {key: value for key, value, _ in _fields(parts[3], offset)}
+        process = _message(parts[3], offset)
         names[uuid] = _text(process, 6, offset)
     if 8 in parts:
-        unit = {key: value for key, value, _ in _fields(parts[8], offset)}
+        unit = _message(parts[8], offset)
         known = {1: "ns", 2: "events", 3: "bytes"}.get(_number(unit, 3, offset), "")
         name = _text(parts, 2, offset) or f"counter {uuid}"
         own = _OWN_COUNTS in _text(parts, 14, offset)
@@ -288,23 +293,18 @@ def _describe(
 
 def _trace(counters: list[_Counter], path: Path, options: Mapping[str, str]) -> Trace:
     said = common_options(options, path, "values", ("gauge", "cumulative", "counts", ""), "")
-    times = [np.array(one.times, np.int64) for one in counters]
+    times = [np.array(counter.times, np.int64) for counter in counters]
     densest = max(range(len(counters)), key=lambda at: len(times[at]))
     axis = np.unique(times[densest])
     notes = []
     if "interval" in options:
-        try:
-            length = round(float(options["interval"].removesuffix("ms")) * 1e6)
-        except ValueError:
-            length = 0
-        if length <= 0:
-            refuse(path, f"interval={options['interval']}: give a length in ms, as interval=20")
-        first, last = min(int(one.min()) for one in times), max(int(one.max()) for one in times)
+        length = interval_ns(options["interval"], path)
+        first, last = min(int(moments.min()) for moments in times), max(int(moments.max()) for moments in times)
         axis = np.arange(first, last + 1, length).astype(np.int64)
-    elif any(not np.isin(one, axis).all() for one in times):
+    elif any(not np.isin(moments, axis).all() for moments in times):
         notes.append(f"counters have values at different times: brought to the intervals of {counters[densest].name}")
     if len(axis) < 2:
-        refuse(path, "no counter has two values, so there is no interval")
+        refuse(path, "every counter has at most one value, so there is no interval")
     metrics, columns = [], {}
     for counter, moments in zip(counters, times, strict=True):
         meaning = said or counter.values
@@ -315,14 +315,8 @@ def _trace(counters: list[_Counter], path: Path, options: Mapping[str, str]) -> 
         kind = "simulated" if name != counter.name else known_kind(name) or "os"
         semantics = "gauge" if meaning == "gauge" else "counter"
         metrics.append(Metric(counter.name, kind, counter.unit or "events", semantics, "perfetto"))  # type: ignore[arg-type]
-    chosen, kept, more = leave_out_uncounted(columns, "without a value")
-    return make_trace(
-        [metric for metric in metrics if metric.name in chosen],
-        {name: column[kept] for name, column in chosen.items()},
-        ((axis[:-1] - axis[0])[kept], (axis[1:] - axis[0])[kept]),
-        path,
-        notes=[*notes, *more],
-    )
+    bounds = axis[:-1] - axis[0], axis[1:] - axis[0]
+    return make_counted_trace(metrics, columns, bounds, path, missing="without a value", notes=notes)
 
 
 def _require_once(counter: _Counter, path: Path) -> None:

@@ -11,9 +11,8 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
-from unperturbed.collectors.data.parquet import try_parquet_files
+from unperturbed.collectors.data.files import try_parquet_files
 from unperturbed.collectors.data.trace import Trace
 from unperturbed.collectors.imports.format import ImportFormat
 from unperturbed.common.extensions import records_in
@@ -47,9 +46,9 @@ def find_format(name: str) -> ImportFormat:
     if path.exists():
         found = recognise(path)
         advice = f"the format comes before the files; {name} is of {found.name}" if found else ""
-        raise DataError(f"there is no import format {name!r}; {advice or f'give one of {listing(known)} before it'}")
+        raise DataError(f"unknown import format {name!r}; {advice or f'give one of {listing(known)} before it'}")
     raise DataError(
-        f"there is no import format {name!r}; {did_you_mean(name, known, limit=1) or f'there are {listing(known)}'}"
+        f"unknown import format {name!r}; {did_you_mean(name, known, limit=1) or f'there are {listing(known)}'}"
     )
 
 
@@ -60,7 +59,11 @@ def recognise(path: Path) -> ImportFormat | None:
             head = file.read(_HEAD)
     except OSError:
         return None
-    return next((one for one in import_formats().values() if head and one.recognise(head)), None)
+    return _format_of(head)
+
+
+def _format_of(head: bytes) -> ImportFormat | None:
+    return next((known for known in import_formats().values() if head and known.recognise(head)), None)
 
 
 def find_files(paths: Paths) -> list[Path]:
@@ -83,11 +86,12 @@ def find_files(paths: Paths) -> list[Path]:
     """
     given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     found: list[Path] = []
-    for one in given:
-        text = os.fspath(one)
+    for name in given:
+        text = os.fspath(name)
         path = Path(text)
         if path.is_dir():
-            inside = sorted((file for file in path.iterdir() if _is_data(file)), key=_natural)
+            files = (file for file in path.iterdir() if file.is_file() and not file.name.startswith("."))
+            inside = sorted(files, key=_natural)
         elif path.exists():
             if not path.is_file():
                 raise DataError(f"{text} is a pipe, a socket or a device: write its content to a file, and name that")
@@ -96,7 +100,7 @@ def find_files(paths: Paths) -> list[Path]:
             matching = map(Path, glob.glob(text))  # noqa: PTH207  Path.glob takes no absolute pattern
             inside = sorted((file for file in matching if file.is_file()), key=_natural)
         if not inside:
-            what = "the folder holds no file" if path.is_dir() else "there is no such file"
+            what = "the folder has no files" if path.is_dir() else "there is no such file"
             raise DataError(f"{text}: {what}")
         found += inside
     if not found:
@@ -132,7 +136,9 @@ def read_traces(paths: Paths, format: str | None = None, **mapping: str) -> list
     """
     chosen = None if format is None else find_format(format)
     files = find_files(paths)
-    names = _run_names(files)
+    names = [file.stem for file in files]
+    if len(set(names)) < len(names):
+        names = [str(file.with_suffix("")) for file in files]
     try_parquet_files(files)
     found: list[Trace] = []
     for file, name in zip(files, names, strict=True):
@@ -182,34 +188,28 @@ def read_file(path: Path, chosen: ImportFormat | None, options: Mapping[str, str
     if not content.strip():
         raise DataError(f"{path}: the file is empty")
     if chosen is None:
-        chosen = next((one for one in import_formats().values() if one.recognise(head)), None)
+        chosen = _format_of(head)
         if chosen is None:
             raise DataError(
                 f"{path}:1: of no format that is known by its beginning; name it: {listing(import_formats(), 'or')}"
             )
     elif not chosen.recognise(head):
-        other = next((one for one in import_formats().values() if one.recognise(head)), None)
-        if other is not None:
+        if other := _format_of(head):
             raise DataError(
                 f"{path}:1: this is {other.title}, not {chosen.title}; `unperturbed import {other.name}` reads it"
             )
-        if advice := _other_file(head):
-            raise DataError(f"{path}:1: {advice}")
+        for begin, what in _OTHER_FILES:
+            if head.startswith(begin):
+                raise DataError(f"{path}:1: this is {what}")
     chosen.check_options(options)
     traces = chosen.read(content, path, options)
     _check_names(traces, path)
     digest = hashlib.sha256(content).hexdigest()
-    facts: dict[str, Any] = {"file": str(path), "sha256": digest, "imported": chosen.title}
+    facts = {"file": str(path), "sha256": digest, "imported": chosen.title}
+    names = [name] if len(traces) == 1 else [f"{name} #{number}" for number in range(1, 1 + len(traces))]
     return [
-        replace(
-            trace,
-            attributes={
-                "run": name if len(traces) == 1 else f"{name} #{number}",
-                **trace.attributes,
-                **facts,
-            },
-        )
-        for number, trace in enumerate(traces, 1)
+        replace(trace, attributes={"run": run, **trace.attributes, **facts})
+        for run, trace in zip(names, traces, strict=True)
     ]
 
 
@@ -224,21 +224,7 @@ _OTHER_FILES: Sequence[tuple[bytes, str]] = (
 )
 
 
-def _other_file(head: bytes) -> str:
-    return next((f"this is {what}" for begin, what in _OTHER_FILES if head.startswith(begin)), "")
-
-
-def _is_data(path: Path) -> bool:
-    return path.is_file() and not path.name.startswith(".")
-
-
 def _natural(path: Path) -> list[tuple[int, int, str]]:
     """Return a key that sorts `run9` before `run10`."""
     parts = re.split(r"(\d+)", str(path))
     return [(int(part.isdigit()), int(part) if part.isdigit() else 0, part) for part in parts]
-
-
-def _run_names(files: Sequence[Path]) -> list[str]:
-    """Return a name a file: its stem where these differ, else its path."""
-    stems = [file.stem for file in files]
-    return stems if len(set(stems)) == len(stems) else [str(file.with_suffix("")) for file in files]

@@ -10,9 +10,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unperturbed.collectors.data.trace import Metric, Semantics, Trace
-from unperturbed.collectors.records.counts import hardware_columns, implausible, main_thread, of_thread, threads
+from unperturbed.collectors.records.counts import (
+    describe_overflows,
+    hardware_columns,
+    implausible,
+    main_thread,
+    missed_overflows,
+    of_thread,
+    threads,
+    throttling,
+)
 from unperturbed.collectors.records.file import Mark, Records, deltas
-from unperturbed.collectors.records.work import describe_overflows, missed_overflows, throttling
 from unperturbed.collectors.sources import Pass, find_source
 from unperturbed.collectors.sources.catalogue import OS_GROUPS, OS_METRICS
 from unperturbed.collectors.sources.source import NONE
@@ -61,14 +69,11 @@ def assemble(
         columns[metric.name] = column
 
     for name in os_metrics:
-        whose = " of the simulator's process" if source is not None and source.simulated else ""
+        meaning = OS_METRICS[name] + (" of the simulator's process" if source is not None and source.simulated else "")
+        if records.wall_ns and name in ("user_time_us", "system_time_us"):
+            meaning += " (told to others in ticks of 10 ms)"
         group = next(group for group in OS_GROUPS if name in group.metrics)
-        coarse = (
-            " (told to others in ticks of 10 ms)"
-            if records.wall_ns and name in ("user_time_us", "system_time_us")
-            else ""
-        )
-        metrics.append(Metric(name, "os", source=group.source, meaning=OS_METRICS[name] + whose + coarse))
+        metrics.append(Metric(name, "os", source=group.source, meaning=meaning))
         columns[name] = deltas(rows["os"][:, records.os_columns.index(name)])
     for index, metric in enumerate(software):
         metrics.append(metric)
@@ -104,17 +109,14 @@ def thread_traces(records: Records, collected: Pass, attributes: Mapping[str, An
         missed = rows["overruns"][1:].astype("i8")
         if attributes.get("interval_event"):
             missed = missed_overflows(*_paced(rows, collected, attributes))
+        began_ns = int(stamps[0] - records.rows["monotonic_ns"][0])
         found[thread] = Trace.from_columns(
             collected.metrics,
             {metric.name: deltas(rows["hardware"][:, index]) for index, metric in enumerate(collected.metrics)},
             begin_ns=stamps[:-1] - stamps[0],
             end_ns=stamps[1:] - stamps[0],
             overruns=missed,
-            attributes={
-                **attributes,
-                "thread": thread,
-                "thread_begin_ns": int(stamps[0] - records.rows["monotonic_ns"][0]),
-            },
+            attributes={**attributes, "thread": thread, "thread_begin_ns": began_ns},
         )
     return found
 
@@ -149,22 +151,20 @@ def _facts(records: Records, rows: NDArray[Any], missed: NDArray[np.int64]) -> d
         "longest_gap_ms": float(lengths.max()),
         "reading_us": float(np.median(rows["read_ns"]) / 1e3),
     }
-    if not records.wall_ns:
-        facts |= {
-            "read_in_user_space": Mark.USER_READ in records.marks,
-            "made_threads": Mark.THREADS in records.marks,
-            "sampled_threads": max(1, records.threads),
-            "uneven_work": Mark.UNEVEN in records.marks,
-        }
     if records.papi_version:
         facts["papi_version"] = records.papi_version
     if records.wall_ns:
-        facts |= {
+        return facts | {
             "interrupts_per_record": records.interrupts / len(rows),
             "observer_processor": records.observer_cpu if Mark.PINNED in records.marks else None,
             "real_time": Mark.REAL_TIME in records.marks,
         }
-    return facts
+    return facts | {
+        "read_in_user_space": Mark.USER_READ in records.marks,
+        "made_threads": Mark.THREADS in records.marks,
+        "sampled_threads": max(1, records.threads),
+        "uneven_work": Mark.UNEVEN in records.marks,
+    }
 
 
 def derived_metric(name: str, expression: MetricExpression, known: Mapping[str, Metric]) -> Metric:
@@ -229,8 +229,7 @@ def _check(records: Records, software: Sequence[Metric], *, whole: bool) -> None
     if whole and records.state != "finished":
         raise RunError(
             "the program ended without its exit handlers (by _exit, in another program by exec, or from a second "
-            "thread), so nobody read its last "
-            "counts: let it end by exit or from main, or take sampler: outside"
+            "thread), so its last counts were not read: let it end by exit or from main, or take sampler: outside"
         )
     if np.count_nonzero(records.rows["thread"] == 0) < (2 if whole else 3):
         raise RunError("the program ended before the first interval: give it more work, or use a shorter interval")

@@ -2,24 +2,29 @@
 
 Counts are checked against each other: a part is never larger than its whole, whatever the program. Wrong event tables,
 errata, speculative counts and multiplexing all show here first. Nothing is corrected, only reported.
+
+Intervals by work: the kernel sets an event that ends intervals of N counts to overflow at N, 2 N, 3 N, … counts since
+it was enabled. Its own count in a record therefore shows both the periods that are over, and the counts since the last
+of them, which is the skid.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from unperturbed.collectors.data.trace import Metric
-from unperturbed.collectors.records.file import Records, deltas
+from unperturbed.collectors.records.file import Mark, Records, deltas
 from unperturbed.collectors.sources import Pass
 from unperturbed.collectors.sources.perf.sysfs import confinement
 from unperturbed.errors import RunError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
 
 _WHOLE = 0.999
 """Share of time on the counters that counts as all of it: enabled and running time are read one after the other."""
@@ -53,7 +58,15 @@ def hardware_columns(collected: Pass, records: Records) -> Iterator[tuple[Metric
     interval, NaN where the event never ran in it; the two times follow as columns of their own.
     """
     rows = main_thread(records)
-    _check_rising(collected, records)
+    for thread in threads(records):
+        counts = of_thread(records, thread)["hardware"]
+        for index, metric in enumerate(collected.metrics):
+            gained = deltas(counts[:, index])
+            if (gained < -_FALL).any():
+                raise RunError(
+                    f"{metric.name} fell by {-int(gained.min()):,} between two readings, and a count never falls: "
+                    "the counter was misread"
+                )
     if not collected.multiplexed:
         _check_complete(records)
     for index, metric in enumerate(collected.metrics):
@@ -76,21 +89,8 @@ def _check_complete(records: Records) -> None:
             raise RunError(f"the events were on the counters in {share:.1%} of the time only: {hybrid}")
         raise RunError(
             f"the events were on the counters in {share:.1%} of the time only: somebody else counts on this host too "
-            "(another profiler, the NMI "
-            "watchdog). End that, ask for fewer metrics, or set multiplex: true"
+            "(another profiler, the NMI watchdog). End that, ask for fewer metrics, or set multiplex: true"
         )
-
-
-def _check_rising(collected: Pass, records: Records) -> None:
-    for thread in threads(records):
-        counts = of_thread(records, thread)["hardware"]
-        for index, metric in enumerate(collected.metrics):
-            gained = deltas(counts[:, index])
-            if (gained < -_FALL).any():
-                raise RunError(
-                    f"{metric.name} fell by {-int(gained.min()):,} between two readings, and a count never falls: "
-                    "the counter was misread"
-                )
 
 
 def _scaled(
@@ -188,3 +188,60 @@ def implausible(columns: Mapping[str, NDArray[Any]]) -> list[str]:
                 "the intervals"
             )
     return found
+
+
+_INNER = slice(1, -1)
+"""The first and the last record are the program's beginning and end: no overflow ended them."""
+
+
+def missed_overflows(counts: NDArray[np.int64], period: int) -> NDArray[np.int64]:
+    """Return how many overflows had no record of their own, by interval.
+
+    `counts`: array of int64, shape (records,). Cumulative count, at each record, of the event that ends intervals.
+    Result: array of int64, shape (records − 1,). The last interval ends with the program: every overflow within it was
+    missed.
+    """
+    over = np.diff(counts // period)
+    over[:-1] -= 1
+    return np.maximum(over, 0)
+
+
+def skids(counts: NDArray[np.int64], period: int) -> NDArray[np.int64]:
+    """Return how many counts after its overflow each record was read, shape (records − 2,).
+
+    `counts`: array of int64, shape (records,). Cumulative count of the event that ends intervals.
+    """
+    skid: NDArray[np.int64] = counts[_INNER] % period
+    return skid
+
+
+def throttling(records: Records, counts: NDArray[np.int64], period: int) -> Literal["", "has", "may have"]:
+    """Return whether the kernel stopped the event because it interrupted too often, so that counts are missing.
+
+    Inside the program the kernel says so itself, in the event's ring buffer. An event that threads inherit has none:
+    there the kernel's own rule is applied to the records. It stops an event that overflows more often within one of its
+    ticks than `kernel.perf_event_max_sample_rate` allows, and lets it go on at the next tick. Several threads may have
+    so many each, and an event that is scheduled anew goes on at once: by the rule, counts may be missing.
+
+    `counts`: array of int64, shape (records,). Cumulative count of the event that ends intervals.
+    """
+    if Mark.THROTTLED in records.marks:
+        return "has"
+    if not (records.sample_rate and records.tick_ns):
+        return ""
+    allowed = max(1.0, records.sample_rate * records.tick_ns / 1e9)
+    stamps = main_thread(records)["monotonic_ns"]
+    before = np.searchsorted(stamps, stamps - records.tick_ns, side="left")
+    over = counts // period
+    return "may have" if (over - over[before] >= allowed).any() else ""
+
+
+def describe_overflows(counts: NDArray[np.int64], period: int) -> dict[str, Any]:
+    """Return what a trace keeps of its intervals by work.
+
+    `counts`: array of int64, shape (records,). Cumulative count of the event that ends intervals.
+    Result: `skid_median` and `skid_p99`, in counts; NaN where no overflow ended an interval.
+    """
+    skid = skids(counts, period)
+    median, p99 = np.quantile(skid, (0.5, 0.99)) if len(skid) else (np.nan, np.nan)
+    return {"skid_median": float(median), "skid_p99": float(p99)}

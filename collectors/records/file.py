@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from unperturbed.collectors.runtime import structure_fields
 from unperturbed.collectors.sources import Event, find_source, source_number
 from unperturbed.collectors.sources.catalogue import OS_GROUPS
 from unperturbed.collectors.sources.source import NONE
@@ -22,10 +23,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _MAGIC = b"UNPREC04"
-MOST_EVENTS = 16
-"""Hardware events that a record holds."""
-_PROBES = 32
 _NAME_BYTES = 111
+_AS_WRITTEN = (
+    *("owner", "nested", "lost", "unread", "tables", "threads", "interrupts"),
+    *("observer_cpu", "sample_rate", "tick_ns"),
+)
+"""Numbers of the header that `Records` has under the same names."""
 _CLOCKS = {"monotonic": 0, "process-cpu": 1, "thread-cpu": 2, "work": 3, "event": 4}
 _STATES = ("waiting", "attached", "finished", "failed")
 _OUTSIDE, _THREADS, _CHILDREN, _RESET, _MULTIPLEX, _USER_READ, _ALTERNATE_STACK = (1 << bit for bit in range(7))
@@ -60,65 +63,26 @@ class Mark(IntFlag):
     THROTTLED = 2048
 
 
-_EVENT = np.dtype(
-    [("type", "<u4"), ("flags", "<u4"), ("config", "<u8"), ("config1", "<u8"), ("config2", "<u8"), ("name", "S112")]
-)
-_PROBE = np.dtype([("tracepoint", "<u8"), ("metric", "<u4"), ("reserved", "<u4"), ("name", "S112")])
-HEADER = np.dtype(
-    [
-        ("magic", "S8"),
-        ("header_bytes", "<u4"),
-        ("record_bytes", "<u4"),
-        ("capacity", "<u8"),
-        ("interval_ns", "<u8"),
-        ("clock", "<u4"),
-        ("signal", "<u4"),
-        ("source", "<u4"),
-        ("events", "<u4"),
-        ("os", "<u4"),
-        ("os_values", "<u4"),
-        ("software", "<u4"),
-        ("options", "<u4"),
-        ("program", "S64"),
-        ("papi", "S256"),
-        ("observer_cpu", "<i4"),
-        ("observer", "<i4"),
-        ("counters_fd", "<i4"),
-        ("papi_version", "<u4"),
-        ("interrupts", "<u8"),
-        ("program_user_us", "<i8"),
-        ("program_system_us", "<i8"),
-        ("program_wall_ns", "<i8"),
-        ("owner", "<u8"),
-        ("taken", "<u8"),
-        ("nested", "<u8"),
-        ("lost", "<u8"),
-        ("unread", "<u8"),
-        ("state", "<u8"),
-        ("error", "<i8"),
-        ("tables", "<u8"),
-        ("threads", "<u8"),
-        ("marks", "<u8"),
-        ("message", "S240"),
-        ("event", _EVENT, (MOST_EVENTS,)),
-        ("probes", "<u4"),
-        ("interval_event", "<u4"),
-        ("probe", _PROBE, (_PROBES,)),
-        ("sample_rate", "<u4"),
-        ("tick_ns", "<u4"),
-    ]
-)
-_FIXED = [
-    ("whole", "<u8"),
-    ("thread", "<u4"),
-    ("reserved", "<u4"),
-    ("monotonic_ns", "<i8"),
-    ("cpu_ns", "<i8"),
-    ("overruns", "<u8"),
-    ("read_ns", "<i8"),
-    ("enabled_ns", "<u8"),
-    ("running_ns", "<u8"),
-]
+_NUMBERS = {"uint32_t": "<u4", "int32_t": "<i4", "uint64_t": "<u8", "int64_t": "<i8"}
+
+
+def _fields_of(name: str) -> list[tuple[str, Any]]:
+    """Return the fields of a structure of `unperturbed.h` as numpy takes them; a last one of no length is left out."""
+    fields: list[tuple[str, Any]] = []
+    for field, kind, length in structure_fields(name):
+        if kind == "char":
+            fields.append((field, f"S{length}"))
+        elif field != "value":
+            own = _NUMBERS.get(kind) or np.dtype(_fields_of(kind))
+            fields.append((field, (own, (length,)) if length else own))
+    return fields
+
+
+HEADER = np.dtype(_fields_of("header"))
+_FIXED = _fields_of("record")
+MOST_EVENTS: int = HEADER["event"].shape[0]
+"""Hardware events that a record holds."""
+_PROBES: int = HEADER["probe"].shape[0]
 
 
 @dataclass(frozen=True)
@@ -258,38 +222,35 @@ def create_record_file(path: Path, setup: Setup) -> None:
     if setup.probes and setup.source != NONE and find_source(setup.source).simulated:
         raise HostError(
             f"{setup.probes[0].name}: a probe of the kernel cannot be set under the simulator, which would take its "
-            "breakpoint for the "
-            "program's own; take real counters or the kernel's, or leave it out"
+            "breakpoint for the program's own; take real counters or the kernel's, or leave it out"
         )
     header = np.zeros((), HEADER)
-    header["magic"] = _MAGIC
-    header["header_bytes"] = HEADER.itemsize
-    header["record_bytes"] = setup.record.itemsize
-    header["capacity"] = setup.capacity
-    header["interval_ns"] = setup.interval_ns
-    header["clock"] = _CLOCKS[setup.clock]
-    header["signal"] = setup.signal
-    header["source"] = source_number(setup.source)
-    header["events"] = len(setup.events)
-    header["os"] = setup.os_groups
-    header["os_values"] = len(setup.os_columns)
-    header["software"] = setup.software
-    header["options"] = setup.options
-    header["program"] = setup.program.encode()
-    header["papi"] = setup.papi.encode()
-    header["observer_cpu"] = setup.observer_cpu
+    values: dict[str, object] = {
+        "magic": _MAGIC,
+        "header_bytes": HEADER.itemsize,
+        "record_bytes": setup.record.itemsize,
+        "capacity": setup.capacity,
+        "interval_ns": setup.interval_ns,
+        "clock": _CLOCKS[setup.clock],
+        "signal": setup.signal,
+        "source": source_number(setup.source),
+        "events": len(setup.events),
+        "os": setup.os_groups,
+        "os_values": len(setup.os_columns),
+        "software": setup.software,
+        "options": setup.options,
+        "program": setup.program.encode(),
+        "papi": setup.papi.encode(),
+        "observer_cpu": setup.observer_cpu,
+        "interval_event": setup.interval_index,
+        "probes": len(setup.probes),
+    }
+    for name, value in values.items():
+        header[name] = value
     for index, event in enumerate(setup.events):
         flags = int(event.kernel) | int(not event.user) << 1 | int(event.follows) << 2
-        header["event"][index] = (
-            event.type,
-            flags,
-            event.config,
-            event.config1,
-            event.config2,
-            event.name.encode()[:_NAME_BYTES],
-        )
-    header["interval_event"] = setup.interval_index
-    header["probes"] = len(setup.probes)
+        numbers = (event.type, flags, event.config, event.config1, event.config2)
+        header["event"][index] = (*numbers, event.name.encode()[:_NAME_BYTES])
     for index, probe in enumerate(setup.probes):
         header["probe"][index] = (probe.tracepoint, probe.metric, 0, probe.name.encode()[:_NAME_BYTES])
     needed = HEADER.itemsize + setup.capacity * setup.record.itemsize
@@ -341,28 +302,20 @@ def read_record_file(path: Path, setup: Setup) -> Records:
             raise RunError(f"{path}: {name} is {int(header[name]):,}, {value:,} expected; {overwritten}")
     if int(header["state"]) >= len(_STATES):
         raise RunError(f"{path}: there is no state {int(header['state']):,} of a run; {overwritten}")
+    version = int(header["papi_version"])
     taken = min(int(header["taken"]), setup.capacity)
     rows = np.frombuffer(data, setup.record, taken, HEADER.itemsize)
     return Records(
         rows=rows[rows["whole"] == np.arange(1, taken + 1)],
         state=_STATES[int(header["state"])],  # type: ignore[arg-type]
         message=bytes(header["message"]).rstrip(b"\0").decode(errors="replace"),
-        owner=int(header["owner"]),
-        nested=int(header["nested"]),
-        lost=int(header["lost"]),
-        unread=int(header["unread"]),
-        tables=int(header["tables"]),
-        threads=int(header["threads"]),
         marks=Mark(int(header["marks"])),
-        interrupts=int(header["interrupts"]),
         user_us=int(header["program_user_us"]),
         system_us=int(header["program_system_us"]),
         wall_ns=int(header["program_wall_ns"]),
-        observer_cpu=int(header["observer_cpu"]),
         os_columns=setup.os_columns,
-        papi_version=f"{version >> 24}.{version >> 16 & 255}" if (version := int(header["papi_version"])) else "",
-        sample_rate=int(header["sample_rate"]),
-        tick_ns=int(header["tick_ns"]),
+        papi_version=f"{version >> 24}.{version >> 16 & 255}" if version else "",
+        **{name: int(header[name]) for name in _AS_WRITTEN},
     )
 
 

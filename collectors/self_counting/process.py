@@ -14,15 +14,13 @@ import resource
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from unperturbed.collectors.runtime.build import load_counters
+from unperturbed.collectors.runtime import load_counters, structure_fields
 from unperturbed.collectors.sources import source_number
 from unperturbed.collectors.sources.catalogue import OsGroup
 from unperturbed.collectors.sources.perf.names import PerfCode
 from unperturbed.errors import HostError
-
-EVENTS = 16
-"""That one source counts at once (UNPERTURBED_EVENTS)."""
 
 _CHILDREN = 4
 _KERNEL_TOO, _NOT_USER = 1, 2
@@ -35,49 +33,44 @@ _NAME_BYTES = 111
 _NO_PAPI = b"libpapi: not installed"
 
 
+def _fields_of(name: str) -> list[tuple[str, Any]]:
+    """Return the fields of a structure of `unperturbed.h` as ctypes takes them."""
+    fields: list[tuple[str, Any]] = []
+    for field, kind, length in structure_fields(name):
+        own = getattr(ctypes, f"c_{kind.removesuffix('_t')}", None) or _structures[kind]
+        fields.append((field, own * length if length else own))
+    return fields
+
+
 class EventStructure(ctypes.Structure):
     """`struct unperturbed_event`."""
 
-    _fields_ = (
-        ("type", ctypes.c_uint32),
-        ("flags", ctypes.c_uint32),
-        ("config", ctypes.c_uint64),
-        ("config1", ctypes.c_uint64),
-        ("config2", ctypes.c_uint64),
-        ("name", ctypes.c_char * 112),
-    )
+    _fields_ = _fields_of("event")
+
+
+class ProbeStructure(ctypes.Structure):
+    """`struct unperturbed_probe`."""
+
+    _fields_ = _fields_of("probe")
+
+
+_structures = {"event": EventStructure, "probe": ProbeStructure}
 
 
 class HeaderStructure(ctypes.Structure):
-    """`struct unperturbed_header`; only what the sources read and write has a name of its own."""
+    """`struct unperturbed_header`."""
 
-    _fields_ = (
-        ("begin", ctypes.c_char * 40),
-        ("source", ctypes.c_uint32),
-        ("events", ctypes.c_uint32),
-        ("between", ctypes.c_char * 12),
-        ("options", ctypes.c_uint32),
-        ("program", ctypes.c_char * 64),
-        ("papi", ctypes.c_char * 256),
-        ("of_the_run", ctypes.c_char * 96),
-        ("error", ctypes.c_int64),
-        ("counts", ctypes.c_char * 24),
-        ("message", ctypes.c_char * 240),
-        ("event", EventStructure * EVENTS),
-        ("probes", ctypes.c_char * 4112),
-    )
+    _fields_ = _fields_of("header")
+
+
+EVENTS: int = HeaderStructure().event._length_
+"""The number of events that one source counts at once (UNPERTURBED_EVENTS)."""
 
 
 class RecordStructure(ctypes.Structure):
     """`struct unperturbed_record` with room for the values of all events, and their times when multiplexed."""
 
-    _fields_ = (
-        ("begin", ctypes.c_char * 40),
-        ("read_ns", ctypes.c_int64),
-        ("enabled_ns", ctypes.c_uint64),
-        ("running_ns", ctypes.c_uint64),
-        ("value", ctypes.c_int64 * (3 * EVENTS)),
-    )
+    _fields_ = (*_fields_of("record")[:-1], ("value", ctypes.c_int64 * (3 * EVENTS)))
 
 
 class SourceStructure(ctypes.Structure):
@@ -117,17 +110,6 @@ class ThreadCounters:
     `compiler`: C compiler for the runtime; not called when the runtime was compiled before.
     `children`: Processes and threads that the thread starts from now on count too (perf_event alone).
 
-    Attributes
-    ----------
-    totals : dict of str to int
-        Sum of each event over all pairs of `begin` and `end`.
-    enabled_ns, running_ns : int
-        How long the events were enabled and on counters meanwhile; 0 for PAPI, which does not report it.
-    unread : int
-        Pairs that could not be read, and are in no total.
-
-    Notes
-    -----
     The events count all the time while they are open; a pair is two readings. What is counted of the readings
     themselves is the end of the first and the beginning of the second: a few hundred instructions of Python and C.
     """
@@ -136,8 +118,10 @@ class ThreadCounters:
         self, events: Mapping[str, PerfCode], source: str, *, compiler: str = "cc", children: bool = False
     ) -> None:
         self.source = source
-        self.totals = dict.fromkeys(events, 0)
-        self.enabled_ns = self.running_ns = self.unread = 0
+        self.totals = dict.fromkeys(events, 0)  # Sum of each event over all pairs of `begin` and `end`
+        # How long the events were enabled and on counters meanwhile; 0 for PAPI, which does not report it.
+        self.enabled_ns = self.running_ns = 0
+        self.unread = 0  # Pairs that could not be read, and are in no total
         self._events = dict(events)
         self._compiler = compiler
         self._children = children
@@ -224,7 +208,7 @@ class ThreadCounters:
 
 def _papi(*, bundled: bool) -> bytes:
     """Return the PAPI library that the user chose, or the one in python-papi's wheel; empty without it."""
-    from unperturbed.collectors.sources.papi.events import chosen_library, wheel_library  # noqa: PLC0415  rarely needed
+    from unperturbed.collectors.sources.papi import chosen_library, wheel_library  # noqa: PLC0415  rarely needed
 
     return os.fsencode(wheel_library() if bundled else chosen_library())
 
@@ -250,19 +234,11 @@ _FILES = {"schedstat": "/proc/self/schedstat", "procio": "/proc/self/io"}
 
 
 class ProcessCounters:
-    """The operating system's counters of this process, between `begin` and `end`, as often as these are called.
-
-    Attributes
-    ----------
-    source : str
-        The group's.
-    totals : dict of str to int
-        Sum of each counter over all pairs of `begin` and `end`.
-    """
+    """The operating system's counters of this process, between `begin` and `end`, as often as these are called."""
 
     def __init__(self, group: OsGroup, names: Sequence[str], *, children: bool = False) -> None:
         self.source = group.source
-        self.totals = dict.fromkeys(names, 0)
+        self.totals = dict.fromkeys(names, 0)  # Sum of each counter over all pairs of `begin` and `end`
         self._positions = {name: list(group.metrics).index(name) for name in names}
         self._whose = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN) if children else (resource.RUSAGE_SELF,)
         self._file = -1

@@ -13,33 +13,165 @@ import statistics
 import sys
 import time
 from collections.abc import Mapping, MutableMapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from pyperf._hooks import HookBase, HookError
 
-from unperturbed.collectors.self_counting.metrics import choose
+from unperturbed.collectors.runtime import load_counters
 from unperturbed.collectors.self_counting.process import ProcessCounters, ThreadCounters
-from unperturbed.errors import HostError, UnperturbedError
+from unperturbed.collectors.sources.catalogue import OS_GROUPS, OS_METRICS, PRESETS, is_native
+from unperturbed.collectors.sources.perf.events import PREFIX, describe
+from unperturbed.collectors.sources.perf.names import ALIASES, GENERIC, PerfCode
+from unperturbed.collectors.sources.perf.sysfs import leader
+from unperturbed.common.wording import did_you_mean
+from unperturbed.errors import HostError, SpecError, UnperturbedError
+
+_NO_ROOM = "does not fit the counters together with those before it"
+_SIMULATED = "callgrind::"
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The requested metrics that this process can count."""
+
+    thread: tuple[ThreadCounters, ...]  # Opened counters of the calling thread
+    process: tuple[ProcessCounters, ...]  # Opened counters of the operating system
+    refused: Mapping[str, str]  # Metrics that cannot be counted, and why
+
+
+def choose(names: Sequence[str], *, compiler: str = "cc", children: bool = False) -> Chosen:
+    """Open each metric with the first source that can count it: PAPI, then perf_event, beside the system's counters.
+
+    `names`: As in a spec: PAPI presets, native names such as `perf::page-faults`, operating-system counters.
+    `children`: The processes that this thread starts count too; PAPI is then left out.
+
+    Nothing is multiplexed: of metrics that do not fit the counters together, those named first are counted.
+    """
+    for name in names:
+        if name.startswith(PREFIX):
+            with suppress(HostError):  # a name like this may be right on another host
+                describe(name)
+        elif name not in PRESETS and name not in OS_METRICS and not is_native(name):
+            known = [*PRESETS, *OS_METRICS, *(PREFIX + event for event in (*GENERIC, *ALIASES))]
+            advice = did_you_mean(name, known) or "`unperturbed metrics` lists all"
+            raise SpecError(f"there is no metric {name!r}; {advice}")
+    left = [name for name in names if name not in OS_METRICS]
+    if left:
+        load_counters(compiler)
+    why: dict[str, list[str]] = {name: [] for name in names}
+    thread: list[ThreadCounters] = []
+    for source, candidates in (("papi", _papi), ("perf_event", _perf_event)):
+        events, refused = candidates(left, children)
+        opened, more = _as_many_as_fit(events, source, compiler=compiler, children=children)
+        thread += opened
+        for name, reason in {**refused, **more}.items():
+            why[name].append(f"{source}: {reason}")
+        left = [name for name in left if not any(name in counters.totals for counters in opened)]
+    process, closed = _process([name for name in names if name in OS_METRICS], children=children)
+    return Chosen(tuple(thread), process, {name: "; ".join(why[name]) for name in left} | closed)
+
+
+_Candidates = tuple[dict[str, PerfCode], dict[str, str]]
+
+
+def _papi(names: Sequence[str], children: bool) -> _Candidates:
+    """Return the events that PAPI shall try; perf's own names go to perf_event, which records how long it counted."""
+    own = [name for name in names if not name.startswith((PREFIX, _SIMULATED))]
+    if children:
+        return {}, dict.fromkeys(own, "not asked, for it would not count what other processes do")
+    return dict.fromkeys(own, PerfCode(0, 0)), {}
+
+
+def _perf_event(names: Sequence[str], _children: bool) -> _Candidates:
+    events: dict[str, PerfCode] = {}
+    refused: dict[str, str] = {}
+    for name in names:
+        if name.startswith(_SIMULATED):
+            refused[name] = "it has no simulated events; campaigns have"
+            continue
+        try:
+            code = describe(name).code
+        except UnperturbedError as error:
+            refused[name] = str(error)
+            continue
+        if leader(code.as_event(name)) is None:
+            events[name] = code
+        else:
+            refused[name] = "a topdown event needs a group that perf::slots leads; campaigns have one"
+    return events, refused
+
+
+def _as_many_as_fit(
+    events: Mapping[str, PerfCode], source: str, *, compiler: str, children: bool
+) -> tuple[list[ThreadCounters], dict[str, str]]:
+    """Open the events together if they fit, else as many as fit, in order; return why the rest cannot be counted."""
+
+    def attempt(some: Mapping[str, PerfCode], *, keep: bool = False) -> tuple[list[ThreadCounters], str]:
+        counters = ThreadCounters(some, source, compiler=compiler, children=children)
+        try:
+            counters.open()
+        except HostError as error:
+            return [], str(error)
+        runs = counters.runs()
+        if keep and runs:
+            return [counters], ""
+        counters.close()
+        return [], "" if runs else _NO_ROOM
+
+    if not events:
+        return [], {}
+    opened, reason = attempt(events, keep=True)
+    if opened:
+        return opened, {}
+    if reason.startswith(("libpapi: ", "PAPI_library_init: ")):  # it is not about an event
+        return [], dict.fromkeys(events, reason)
+    kept: dict[str, PerfCode] = {}
+    refused: dict[str, str] = {}
+    for name, code in events.items():
+        _, reason = attempt({name: code})
+        if not reason and kept and attempt({**kept, name: code})[1]:
+            reason = _NO_ROOM
+        if reason:
+            refused[name] = reason.removeprefix(f"{name}: ").replace(f" of {name}", "")
+        else:
+            kept[name] = code
+    if not kept:
+        return [], refused
+    opened, reason = attempt(kept, keep=True)
+    return opened, refused if opened else {**refused, **dict.fromkeys(kept, reason)}
+
+
+def _process(names: Sequence[str], *, children: bool) -> tuple[tuple[ProcessCounters, ...], dict[str, str]]:
+    """Open the operating system's counters group by group: a closed file of /proc costs its own group alone."""
+    opened = []
+    closed: dict[str, str] = {}
+    for group in OS_GROUPS:
+        wanted = [name for name in names if name in group.metrics]
+        if not wanted:
+            continue
+        if children and group.source == "schedstat":
+            closed.update(dict.fromkeys(wanted, f"{group.source}: of the main thread alone, not of other processes"))
+            continue
+        counters = ProcessCounters(group, wanted, children=children)
+        try:
+            counters.open()
+        except HostError as error:
+            closed.update(dict.fromkeys(wanted, f"{group.source}: {error}"))
+        else:
+            opened.append(counters)
+    return tuple(opened), closed
+
 
 METRICS_VARIABLE = "UNPERTURBED_METRICS"
 """Names what to count, separated by commas; pyperf hands it on to its workers by `--inherit-environ`."""
 
 DEFAULT_METRICS = (
-    "PAPI_TOT_INS",
-    "PAPI_TOT_CYC",
-    "PAPI_BR_MSP",
-    "PAPI_L1_DCM",
-    "perf::task-clock",
-    "perf::page-faults",
-    "perf::context-switches",
-    "minor_faults",
-    "major_faults",
-    "voluntary_switches",
-    "involuntary_switches",
-    "user_time_us",
-    "system_time_us",
+    *("PAPI_TOT_INS", "PAPI_TOT_CYC", "PAPI_BR_MSP", "PAPI_L1_DCM"),
+    *("perf::task-clock", "perf::page-faults", "perf::context-switches"),
+    *("minor_faults", "major_faults", "voluntary_switches", "involuntary_switches", "user_time_us", "system_time_us"),
 )
 """What is counted, as far as the host has it, when nothing is named."""
 
@@ -88,17 +220,14 @@ class Tally:
         if "perf_event" in self.sources:
             entries |= {"enabled_ns": self.enabled_ns, "running_ns": self.running_ns}
         if not self.sources.keys().isdisjoint(("papi", "perf_event")):
-            entries["multiplexed"] = self._multiplexed()
+            share = self.running_ns / self.enabled_ns if self.running_ns < self.enabled_ns else 1
+            partly = f"yes: counted {share:.1%} of the time; the totals are not scaled up"
+            entries["multiplexed"] = "no" if share == 1 else partly
         if self.scope == _WORKER:
             entries["other_threads_ns"] = self.other_threads_ns
         if self.unread:
             entries["unread_pairs"] = self.unread
         return {_PREFIX + name: value for name, value in entries.items() if value != ""}
-
-    def _multiplexed(self) -> str:
-        if self.running_ns >= self.enabled_ns:
-            return "no"
-        return f"yes: counted {self.running_ns / self.enabled_ns:.1%} of the time; the totals are not scaled up"
 
 
 def _grouped(refused: Mapping[str, str]) -> str:
@@ -112,8 +241,6 @@ def _grouped(refused: Mapping[str, str]) -> str:
 class UnperturbedHook(HookBase):  # type: ignore[misc]  # pyperf has no types
     """Counts what a pyperf worker, or the command that it measures, does between `__enter__` and `__exit__`.
 
-    Notes
-    -----
     A pair of calls costs some 10 µs, none of it inside the time that pyperf takes. What the hook and pyperf do between
     their reading and the benchmark's first instruction is in the counts: `unperturbed_empty_pair` says how much of that
     is the hook's.
@@ -127,8 +254,12 @@ class UnperturbedHook(HookBase):  # type: ignore[misc]  # pyperf has no types
         if self._report_to is None:
             _check_passed_on()
         counts_commands = "pyperf._command" in sys.modules
+        named = (name.strip() for name in os.environ.get(METRICS_VARIABLE, "").split(","))
+        wanted = tuple(dict.fromkeys(filter(None, named)))
         try:
-            self._counting = _Counting(_wanted(), children=counts_commands or self._report_to is not None)
+            self._counting = _Counting(
+                wanted or DEFAULT_METRICS, children=counts_commands or self._report_to is not None
+            )
         except UnperturbedError as error:
             raise HookError(str(error)) from None
         self._tallies: int | None = None
@@ -230,11 +361,6 @@ class _Counting:
             for counters in self._inward:
                 counters.clear()
         return {name: round(statistics.median(pair[name] for pair in seen)) for name in seen[0]}
-
-
-def _wanted() -> tuple[str, ...]:
-    named = [name.strip() for name in os.environ.get(METRICS_VARIABLE, "").split(",")]
-    return tuple(dict.fromkeys(name for name in named if name)) or DEFAULT_METRICS
 
 
 def _check_passed_on() -> None:

@@ -20,7 +20,6 @@ from unperturbed.collectors.sources.source import (
     SourceState,
     SourceSupport,
     Trials,
-    in_order,
 )
 from unperturbed.common.extensions import records_in
 from unperturbed.common.faces import lazy_names
@@ -63,7 +62,7 @@ def find_sources() -> Mapping[str, Source]:
         Two sources share a name or a number, or another distribution's source cannot be loaded.
     """
     found = records_in(__name__, Source, group="unperturbed.sources")
-    ordered = in_order(found.values())
+    ordered = sorted(found.values(), key=lambda source: (source.order, source.name))
     numbers: dict[int, str] = {}
     for source in ordered:
         if (other := numbers.setdefault(source.number, source.name)) != source.name:
@@ -82,7 +81,7 @@ def find_source(name: str) -> Source:
     try:
         return find_sources()[name]
     except KeyError:
-        raise SpecError(f"there is no source {name!r}; there are {', '.join(find_sources())}") from None
+        raise SpecError(f"unknown source {name!r}; there are {', '.join(find_sources())}") from None
 
 
 def source_names() -> tuple[str, ...]:

@@ -19,7 +19,6 @@ from unperturbed.collectors.data.trace import Metric
 from unperturbed.collectors.sources.catalogue import PRESETS, preset_unit
 from unperturbed.collectors.sources.source import (
     CatalogueEntry,
-    Event,
     Pass,
     Planned,
     Request,
@@ -148,15 +147,8 @@ def metric(name: str) -> Metric:
     # In the pass with page-sized lines, D1mr is another event than in the pass with cache lines.
     components = tuple(f"callgrind:{place}{event}" for event in FORMULAS[name])
     meaning = PRESETS.get(name) or EVENTS[name.removeprefix("callgrind::")]
-    unit = preset_unit(name)
-    return Metric(
-        name,
-        "simulated",
-        unit=unit,
-        source="callgrind",
-        meaning=f"simulated: {meaning} ({terms})",
-        components=components,
-    )
+    meaning = f"simulated: {meaning} ({terms})"
+    return Metric(name, "simulated", preset_unit(name), source="callgrind", meaning=meaning, components=components)
 
 
 def missing_tool() -> str | None:
@@ -276,16 +268,12 @@ def plan(names: Sequence[str], request: Request) -> Planned:
         return [], dict.fromkeys(names, problem)
     why = {name: "no event of callgrind stands for it" for name in names if name not in FORMULAS}
     possible = [name for name in names if name not in why]
-    levels = (
-        [name for name in possible if name.startswith("PAPI_L2_")],
-        [name for name in possible if name.startswith("PAPI_L3_")],
-    )
-    if all(levels):
+    second, third = ([name for name in possible if name.startswith(f"PAPI_L{level}_")] for level in (2, 3))
+    if second and third:
         problem = (
-            f"only one last-level cache is simulated, and {levels[0][0]} is requested too: request one of the two "
-            "levels"
+            f"only one last-level cache is simulated, and {second[0]} is requested too: request one of the two levels"
         )
-        why |= dict.fromkeys(levels[1], problem)
+        why |= dict.fromkeys(third, problem)
         possible = [name for name in possible if name not in why]
     passes = []
     paged = [name for name in possible if fits_page_cache(name)] if any(map(needs_page_cache, possible)) else []
@@ -294,14 +282,8 @@ def plan(names: Sequence[str], request: Request) -> Planned:
     if not set(main) <= set(paged):
         passes.append(Pass("simulated", "simulated", tuple(map(metric, main)), machine=request.machine))
     if paged:
-        passes.append(
-            Pass(
-                "page-cache",
-                "simulated",
-                tuple(map(metric, paged)),
-                machine=request.machine.with_page_cache(),
-            )
-        )
+        machine = request.machine.with_page_cache()
+        passes.append(Pass("page-cache", "simulated", tuple(map(metric, paged)), machine=machine))
     return passes, why
 
 
@@ -319,16 +301,12 @@ def catalogue(_trials: Trials) -> SourceCatalogue:
     return SourceCatalogue(SourceState("simulated", "", problem, None if problem else len(together), note), entries)
 
 
-def _no_event(_name: str) -> Event | None:
-    return None  # the simulator counts all its events by itself
-
-
 CALLGRIND = Source(
     name="simulated",
     title="simulated by callgrind",
     sentence="The hardware metrics were computed by callgrind for a stated machine, not counted by a processor.",
     order=30,
-    event=_no_event,
+    event=lambda _name: None,  # the simulator counts all its events by itself
     metric=metric,
     catalogue=catalogue,
     prefix="callgrind::",

@@ -1,7 +1,7 @@
 """The names that a spec may use: PAPI presets and operating-system counters, each with its meaning.
 
-A name listed here is known, not promised: which source can count it on this host is found by trying
-(`unperturbed.collectors.planning.passes`).
+A name listed here is known, not guaranteed: which source can count it on this host is found by trying
+(`unperturbed.collectors.passes`).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -273,14 +273,6 @@ class SourceCatalogue:
     tracepoint_problem: str = ""
 
 
-def _refuses_nothing(_name: str) -> str | None:
-    return None
-
-
-def _needs_no_leader(_event: Event) -> Event | None:
-    return None
-
-
 @dataclass(frozen=True, kw_only=True)
 class Source:
     """A source of hardware counts.
@@ -340,8 +332,8 @@ class Source:
     event: Callable[[str], Event | None]
     metric: Callable[[str], Metric]
     catalogue: Callable[[Trials], SourceCatalogue]
-    refusal: Callable[[str], str | None] = _refuses_nothing
-    leader: Callable[[Event], Event | None] = _needs_no_leader
+    refusal: Callable[[str], str | None] = lambda _name: None
+    leader: Callable[[Event], Event | None] = lambda _event: None
     sentence: str = "Counted by {title} {place}."
     prefix: str = ""
     yields_to: tuple[str, ...] = ()
@@ -363,8 +355,3 @@ class Source:
     def sampled(self) -> bool:
         """Tell whether a sampler reads it: inside the program or from an observer."""
         return self.c_file is not None
-
-
-def in_order(sources: Iterable[Source]) -> list[Source]:
-    """Return sources in the order in which `source: auto` tries them."""
-    return sorted(sources, key=lambda source: (source.order, source.name))

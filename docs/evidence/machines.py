@@ -28,8 +28,8 @@ from tests.pmu.machine import prepare_machine
 from tests.pmu.machines import run_architecture
 from tests.pmu.matrix import PERIOD, SAMPLERS, TEAM_WORK, WORK
 from tests.pmu.packages import fetch_papi, fetch_tools
-from unperturbed.collectors.records.work import missed_overflows, skids
-from unperturbed.collectors.runtime.build import build_observer, build_trials
+from unperturbed.collectors.records.counts import missed_overflows, skids
+from unperturbed.collectors.runtime import build_observer, build_trials
 
 MACHINES: dict[str, tuple[Architecture, str]] = {
     "arm64, Cortex-A57": (ARM64, ""),

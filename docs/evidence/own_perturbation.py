@@ -26,10 +26,10 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # the experiments are not in
 from experiments.common.provenance import made_by
 from unperturbed.analysis.perturbation import Baseline, Verdict
 from unperturbed.collectors.data import Trace
-from unperturbed.collectors.planning.passes import plan_passes
+from unperturbed.collectors.passes import plan_passes
 from unperturbed.collectors.records.assemble import assemble
 from unperturbed.collectors.records.file import Setup, create_record_file, read_record_file
-from unperturbed.collectors.runtime.build import BOUNDS, INCLUDE, build_observer, runtime_files
+from unperturbed.collectors.runtime import BOUNDS, INCLUDE, build_observer, runtime_files
 from unperturbed.collectors.sources import Pass
 from unperturbed.collectors.sources.callgrind import Machine
 from unperturbed.errors import HostError

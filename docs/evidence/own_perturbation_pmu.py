@@ -37,7 +37,7 @@ from unperturbed.analysis.perturbation import Baseline, Change, Verdict  # noqa:
 from unperturbed.collectors.data import Trace  # noqa: E402
 from unperturbed.collectors.records.assemble import assemble  # noqa: E402
 from unperturbed.collectors.records.file import Setup  # noqa: E402
-from unperturbed.collectors.runtime.build import BOUNDS, INCLUDE, build_observer, runtime_files  # noqa: E402
+from unperturbed.collectors.runtime import BOUNDS, INCLUDE, build_observer, runtime_files  # noqa: E402
 from unperturbed.collectors.sources import Pass  # noqa: E402
 from unperturbed.collectors.sources.perf import events as perf_event  # noqa: E402
 from unperturbed.errors import RunError  # noqa: E402

@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from unperturbed.collectors.planning.passes import Passes
+from unperturbed.collectors.passes import Passes
 from unperturbed.errors import HostError, RunError, SpecError
 from unperturbed.harness.campaign.manifest import Manifest, locked, now
 from unperturbed.harness.campaign.pilot import pilots, rehearse

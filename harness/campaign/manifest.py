@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from unperturbed.collectors.data.shape import Shape, misfit
+from unperturbed.collectors.data.files import Shape, misfit
 from unperturbed.errors import HostError, SpecError
 from unperturbed.harness.campaign.plan import PlannedRun
 

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from unperturbed.collectors.planning.passes import Passes
+from unperturbed.collectors.passes import Passes
 from unperturbed.collectors.sources import Pass
 from unperturbed.common import supervision
 from unperturbed.errors import HostError, RunError, SpecError

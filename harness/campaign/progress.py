@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from unperturbed.collectors.planning.passes import Passes
+    from unperturbed.collectors.passes import Passes
     from unperturbed.harness.campaign.plan import PlannedRun
 
 _QUANTUM_BLOCKS = 100_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 
-from unperturbed.collectors.planning.passes import Passes, misspelt, plan_passes
+from unperturbed.collectors.passes import Passes, misspelt, plan_passes
 from unperturbed.collectors.sources import Pass, find_source
 from unperturbed.errors import HostError, SpecError
 from unperturbed.harness.campaign.plan import configurations

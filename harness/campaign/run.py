@@ -27,7 +27,7 @@ from unperturbed.collectors.records.file import (
     create_record_file,
     read_record_file,
 )
-from unperturbed.collectors.runtime.build import build_observer, build_preload
+from unperturbed.collectors.runtime import build_observer, build_preload
 from unperturbed.collectors.sources import Pass, find_source
 from unperturbed.collectors.sources.callgrind import valgrind_command
 from unperturbed.collectors.sources.source import NONE

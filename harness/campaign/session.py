@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from unperturbed.collectors.data import Trace
-from unperturbed.collectors.kernel_probes.registration import remove_probes
+from unperturbed.collectors.kernel_probes import remove_probes
 from unperturbed.collectors.sources import Pass
 from unperturbed.errors import SpecError
 from unperturbed.harness.campaign.manifest import Manifest

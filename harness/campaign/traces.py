@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unperturbed.collectors.data import INTERVAL_COLUMNS, Trace
-from unperturbed.collectors.data.parquet import is_whole_parquet, read_parquet_head, try_parquet_files
+from unperturbed.collectors.data.files import is_whole_parquet, read_parquet_head, try_parquet_files
 from unperturbed.collectors.data.trace import METADATA_KEY
 from unperturbed.common.wording import counted, listing
 from unperturbed.errors import DataError, SpecError

@@ -8,12 +8,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from unperturbed.collectors.planning.listing import list_metrics
-from unperturbed.collectors.planning.passes import misspelt
+from unperturbed.collectors.listing import list_metrics
+from unperturbed.collectors.passes import misspelt
 from unperturbed.errors import HostError, SpecError
 from unperturbed.instrument.binaries.elf import read_binary
 from unperturbed.instrument.binaries.interposition import find_function
-from unperturbed.instrument.binaries.libraries import needed_libraries
+from unperturbed.instrument.binaries.probes import needed_libraries
 from unperturbed.instrument.events import parse_event
 
 _REAL = ("PAPI_TOT_INS", "PAPI_TOT_CYC", "PAPI_L1_DCM", "PAPI_BR_MSP")

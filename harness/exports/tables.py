@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from unperturbed.collectors.data import Trace
-from unperturbed.collectors.data.parquet import encode_parquet
+from unperturbed.collectors.data.files import encode_parquet
 from unperturbed.harness.exports import Format
 
 if TYPE_CHECKING:

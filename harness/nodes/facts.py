@@ -18,7 +18,7 @@ from unperturbed.errors import SpecError
 from unperturbed.harness.host.doctor import REAL, text
 from unperturbed.harness.program.process import program_command
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
-from unperturbed.instrument.binaries.libraries import needed_libraries
+from unperturbed.instrument.binaries.probes import needed_libraries
 
 HARD = ("architecture", "processor model", "C library", "program and libraries")
 """Facts that must agree."""

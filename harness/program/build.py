@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from unperturbed.collectors.data.shape import misfit
-from unperturbed.collectors.runtime.build import BOUNDS, runtime_files
+from unperturbed.collectors.data.files import misfit
+from unperturbed.collectors.runtime import BOUNDS, runtime_files
 from unperturbed.common import supervision
 from unperturbed.common.scratch import write_whole
 from unperturbed.common.user_cache import user_cache
@@ -27,7 +27,7 @@ from unperturbed.harness.spec.text import substitute
 from unperturbed.instrument.compiler.toolchain import write_toolchain
 from unperturbed.instrument.events import Event
 from unperturbed.instrument.finding.site_log import read_sites
-from unperturbed.instrument.missing.without_site import missing_metrics
+from unperturbed.instrument.missing import missing_metrics
 
 _SHOWN_LINES = 25
 _NO_SPACE_BYTES = 1 << 20

@@ -29,7 +29,7 @@ from unperturbed.harness.program.sources import copy_source
 from unperturbed.harness.spec.sections.program import Program
 from unperturbed.instrument.compiler.toolchain import in_layout, relink
 from unperturbed.instrument.finding.site_log import is_check_folder
-from unperturbed.instrument.layout.link_log import Link, file_digest, read_links
+from unperturbed.instrument.layout import Link, file_digest, read_links
 
 AS_BUILT = 0
 

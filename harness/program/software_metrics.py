@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from unperturbed.collectors.data import Metric, Trace
-from unperturbed.collectors.kernel_probes.cost import measure_hit_cost
-from unperturbed.collectors.kernel_probes.registration import register_probes
+from unperturbed.collectors.kernel_probes import measure_hit_cost, register_probes
 from unperturbed.collectors.records.assemble import milestone
 from unperturbed.collectors.records.file import Probe
-from unperturbed.collectors.runtime.build import build_interposer, build_python_counter
+from unperturbed.collectors.runtime import build_interposer, build_python_counter
 from unperturbed.common.scratch import scratch_folder
 from unperturbed.common.user_cache import user_cache
 from unperturbed.errors import SpecError
@@ -29,13 +28,8 @@ from unperturbed.instrument.binaries.interposition import Interposed, find_funct
 from unperturbed.instrument.binaries.probes import HIT_COSTS, HIT_NS, ProbeSite, find_probes
 from unperturbed.instrument.events import DEFAULT_MAX_RATE, Event, Means
 from unperturbed.instrument.finding.site_log import SiteReport, read_sites
-from unperturbed.instrument.missing.without_site import missing_metrics
-from unperturbed.instrument.python.metrics import (
-    PythonSites,
-    find_python_sites,
-    prepare_python_hook,
-    python_environment,
-)
+from unperturbed.instrument.missing import missing_metrics
+from unperturbed.instrument.python import PythonSites, find_python_sites, prepare_python_hook, python_environment
 
 _MICROSECOND_NS = 1000
 

@@ -21,7 +21,7 @@ from unperturbed.errors import HostError, SpecError
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.sections.program import PROGRAM_PATH
 from unperturbed.harness.spec.text import PARAMETER, PLACEHOLDERS, substitute
-from unperturbed.instrument.layout.link_log import file_digest
+from unperturbed.instrument.layout import file_digest
 
 _NEEDED = {"apt-get": "apt", "dpkg-source": "dpkg-dev"}
 _IGNORED = shutil.ignore_patterns(".git", "__pycache__", "*.pyc")

@@ -7,8 +7,8 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from unperturbed.collectors.kernel_probes.registration import probe_registry
-from unperturbed.collectors.planning.passes import Passes
+from unperturbed.collectors.kernel_probes import probe_registry
+from unperturbed.collectors.passes import Passes
 from unperturbed.collectors.sources.catalogue import OS_GROUPS
 from unperturbed.common.user_cache import user_cache
 from unperturbed.errors import HostError, UnperturbedError

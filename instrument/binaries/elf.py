@@ -1,7 +1,11 @@
-"""Functions, static probes and needed libraries of an ELF binary, from its own symbols or those of a debug file."""
+"""Functions, static probes and needed libraries of an ELF binary, from its own symbols or those of a debug file.
+
+Functions of C++ have names as people write them, from the names that the linker knows.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import io
 import lzma
 import re
@@ -10,14 +14,113 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import translate
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from unperturbed.common.wording import nearest
 from unperturbed.errors import SpecError
-from unperturbed.instrument.binaries.demangle import spellings
 from unperturbed.instrument.events.targets import is_glob
+
+_RUNTIMES = ("libstdc++.so.6", "libc++abi.so.1")
+_CLONE = re.compile(r"(?:\.(?:constprop|isra|lto_priv|localalias|llvm|__uniq)(?:\.\d+)*)+$")
+_DELETING = re.compile(r"D0Ev$")
+_UNWRITTEN = re.compile(r"\(anonymous namespace\)::|\b__cxx11::|\b__1::|::h[0-9a-f]{16}$")
+_QUALIFIERS = re.compile(r"\s*(?:const|volatile|&&?|noexcept)$")
+_CLOSING = {")": "(", ">": "<"}
+
+
+@cache
+def _runtime() -> ctypes.CDLL | None:
+    """Return the C++ runtime of this host, whose demangler is the compilers' own; None where there is none."""
+    for name in _RUNTIMES:
+        try:
+            library = ctypes.CDLL(name)
+        except OSError:
+            continue
+        library.__cxa_demangle.restype = ctypes.c_void_p
+        library.__cxa_demangle.argtypes = (ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
+        library.free.argtypes = (ctypes.c_void_p,)
+        return library
+    return None
+
+
+def demangle(symbol: str) -> str:
+    """Return a C++ function's name with its parameters, or the symbol itself.
+
+    The symbol is returned if it is not mangled, or this host has no C++ runtime.
+
+    A clone that the compiler made of a function (`.constprop.0`, `.isra.0`, …) has that function's name.
+    """
+    base = _CLONE.sub("", symbol)
+    runtime = _runtime() if base.startswith("_Z") and "." not in base else None
+    text = runtime.__cxa_demangle(base.encode(errors="surrogateescape"), None, None, None) if runtime else None
+    if not runtime or not text:
+        return base
+    try:
+        return ctypes.string_at(text).decode(errors="surrogateescape")
+    finally:
+        runtime.free(text)
+
+
+def spellings(symbol: str) -> tuple[str, ...]:
+    """Return how a target may name a symbol, the shortest first.
+
+    The symbol; for C++ (and Rust, without the number behind its names) also the qualified name with and without
+    template arguments, each with and without its parameters. A part of a function that the compiler moved away
+    (`.part.0`, `.cold`) is not an entry of it and keeps its own name; so does a deleting destructor, as it calls the
+    complete one.
+    """
+    full = demangle(symbol)
+    if _DELETING.search(_CLONE.sub("", symbol)):
+        return (symbol,)
+    if full.startswith("_Z") or not symbol.startswith("_Z"):
+        return tuple(dict.fromkeys((full, symbol)))
+    name, parameters = _split_parameters(full)
+    name = _without_return_type(name)
+    short = _without_template_arguments(name)
+    names = [text for name in (short, name) for text in (_UNWRITTEN.sub("", name), name)]
+    return tuple(dict.fromkeys([*names, *(f"{name}{parameters}" for name in names), full, symbol]))
+
+
+def _split_parameters(full: str) -> tuple[str, str]:
+    """Split `ns::f(int) const` before its parameters; what has none (a variable's guard, for example) is kept whole."""
+    end = len(full)
+    while found := _QUALIFIERS.search(full[:end]):
+        end = found.start()
+    if not full[:end].endswith(")"):
+        return full, ""
+    depth = 0
+    for position in range(end - 1, -1, -1):
+        depth += (full[position] == ")") - (full[position] == "(")
+        if depth == 0:
+            return full[:position], full[position:]
+    return full, ""
+
+
+def _without_return_type(name: str) -> str:
+    """Leave out the return type that an instance of a template has before its name."""
+    depth = 0
+    head = name[: found.start()] if (found := re.search(r"\boperator\b", name)) else name
+    for position in range(len(head) - 1, -1, -1):
+        depth += (head[position] in _CLOSING) - (head[position] in _CLOSING.values())
+        if head[position] == " " and depth == 0:
+            return name[position + 1 :]
+    return name
+
+
+def _without_template_arguments(name: str) -> str:
+    found = re.search(r"\boperator\s*(?:<=>|<<=?|>>=?|<=|>=|->\*?|<|>)", name)
+    if found:
+        return f"{_without_template_arguments(name[: found.start()])}{found[0]}"
+    kept, depth = [], 0
+    for sign in name:
+        depth += sign == "<"
+        if depth == 0:
+            kept.append(sign)
+        depth -= sign == ">"
+    return "".join(kept)
+
 
 DEBUG_FOLDER = Path("/usr/lib/debug")
 """Where distributions put symbols that they stripped."""
@@ -28,22 +131,14 @@ _HIDDEN = (1, 2)
 _EXECUTABLE = 1
 _PROBE_NOTE = 3
 _DAMAGE = (
-    struct.error,
-    ValueError,
-    LookupError,
-    AttributeError,
-    TypeError,
-    ArithmeticError,
-    AssertionError,
-    RecursionError,
-    MemoryError,
-    lzma.LZMAError,
+    *(struct.error, lzma.LZMAError, ValueError, LookupError, AttributeError, TypeError),
+    *(ArithmeticError, AssertionError, RecursionError, MemoryError),
 )
 """What reading a file raises whose sizes and places make no sense."""
 
 
 @dataclass(frozen=True)
-class Function:
+class BinaryFunction:
     """A name of a function that a binary defines."""
 
     name: str  # Symbol, mangled if C++
@@ -72,7 +167,7 @@ class Binary:
 
     path: Path
     # Every name of every function that it defines, by offset; exported names before others.
-    functions: tuple[Function, ...]
+    functions: tuple[BinaryFunction, ...]
     imported: frozenset[str]  # Names that it asks other binaries for
     static_probes: tuple[StaticProbe, ...]  # In the order of the file
     needed: tuple[str, ...]  # Names of the libraries that it asks for itself (DT_NEEDED)
@@ -91,23 +186,20 @@ class Binary:
             file.seek(offset)
             return file.read(length)
 
-    def find_functions(self, target: str) -> tuple[Function, ...]:
+    def find_functions(self, target: str) -> tuple[BinaryFunction, ...]:
         """Return the functions of a binary that a target names, one for each place in the file.
 
         `target`: A symbol; in C++ also `ns::f` (all overloads and instances), `ns::f(int)`, `ns::f<int>`; globs are
         those of fnmatch. Clones that the compiler made of a function are found by its name.
 
-        Notes
-        -----
         A constructor has one function for a complete object and one for a base; compilers merge them if they can, but
         clang without optimisation has the first call the second: then name one of them by its symbol.
         """
         named = [function for function in self.functions if function.name == target]
         if not named or not self.exports(target):
-            # Of a function that stays in the self, the compiler may keep clones only, or clones too.
-            pattern = re.compile(
-                translate(_without_spaces(target)) if is_glob(target) else f"{re.escape(_without_spaces(target))}\\Z"
-            )
+            # Of a function that the binary keeps to itself, the compiler may keep clones only, or clones too.
+            plain = _without_spaces(target)
+            pattern = re.compile(translate(plain) if is_glob(target) else f"{re.escape(plain)}\\Z")
             named = [
                 function
                 for function in self.functions
@@ -121,9 +213,8 @@ class Binary:
             return tuple(found[offset] for offset in sorted(found))
         if named:
             raise SpecError(
-                f"{self.path}: {target} is chosen among several functions when the program is loaded (an "
-                f"IFUNC), and has no code of its own; "
-                f"take {{preload: {target}}}, or name the function that is chosen"
+                f"{self.path}: {target} is chosen among several functions when the program is loaded (an IFUNC), and "
+                f"has no code of its own; take {{preload: {target}}}, or name the function that is chosen"
             )
         raise SpecError(_missing_function(self, target))
 
@@ -159,7 +250,13 @@ def _read_version(path: Path, modified_ns: int, size: int) -> Binary:
     del modified_ns, size  # a file built anew is read anew
     try:
         with path.open("rb") as file:
-            _check_magic(path, file.read(256))
+            begin = file.read(256)
+            if begin.startswith(b"#!"):
+                interpreter = begin[2:].split(b"\n", maxsplit=1)[0].strip().decode(errors="replace")
+                work = "name the binary that does the work, by its path"
+                raise SpecError(f"{path}: a script that {interpreter} runs; {work}")
+            if not begin.startswith(b"\x7fELF"):
+                raise SpecError(f"{path}: not an ELF binary; name an executable or a shared library")
             return _described(path, file)
     except OSError as error:  # also of places that no file has
         raise SpecError(f"{path}: the binary cannot be read ({error.strerror})") from None
@@ -183,14 +280,6 @@ def is_static(path: Path) -> bool:
             return False
 
 
-def _check_magic(path: Path, begin: bytes) -> None:
-    if begin.startswith(b"#!"):
-        interpreter = begin[2:].split(b"\n", maxsplit=1)[0].strip().decode(errors="replace")
-        raise SpecError(f"{path}: a script that {interpreter} runs; name the binary that does the work, by its path")
-    if not begin.startswith(b"\x7fELF"):
-        raise SpecError(f"{path}: no ELF binary; name an executable or a shared library")
-
-
 class _Load(NamedTuple):
     """A segment that is mapped into memory: address, offset in the file, bytes there, whether it is code."""
 
@@ -198,11 +287,6 @@ class _Load(NamedTuple):
     offset: int
     length: int
     is_code: bool
-
-
-class _Symbols(NamedTuple):
-    functions: list[Function]
-    imported: set[str]
 
 
 def _described(path: Path, file: Any) -> Binary:
@@ -213,21 +297,21 @@ def _described(path: Path, file: Any) -> Binary:
         _Load(load["p_vaddr"], load["p_offset"], load["p_filesz"], bool(load["p_flags"] & _EXECUTABLE))
         for load in elf.iter_segments("PT_LOAD")
     ]
-    dynamic = _symbols(elf, ".dynsym", loads)
-    full = _symbols(elf, ".symtab", loads).functions
+    dynamic, imported = _symbols(elf, ".dynsym", loads)
+    full, _ = _symbols(elf, ".symtab", loads)
     for debug in () if full else _debug_files(path, elf):
         with debug as opened:
-            full = _symbols(ELFFile(opened), ".symtab", loads).functions
+            full, _ = _symbols(ELFFile(opened), ".symtab", loads)
         if full:
             break
-    names = {(function.name, function.offset): function for function in (*full, *dynamic.functions)}
+    names = {(function.name, function.offset): function for function in (*full, *dynamic)}
     tags = [tag for segment in elf.iter_segments("PT_DYNAMIC") for tag in segment.iter_tags()]
     return Binary(
         path=path,
         functions=tuple(
             sorted(names.values(), key=lambda function: (function.offset, not function.exported, function.name))
         ),
-        imported=frozenset(dynamic.imported),
+        imported=frozenset(imported),
         static_probes=tuple(_static_probes(elf, loads)),
         needed=tuple(tag.needed for tag in tags if tag.entry.d_tag == "DT_NEEDED"),
         interpreter=next((segment.get_interp_name() for segment in elf.iter_segments("PT_INTERP")), ""),
@@ -243,12 +327,16 @@ def _file_offset(loads: Sequence[_Load], address: int, *, code: bool) -> int | N
     return None
 
 
-def _symbols(elf: Any, section_name: str, loads: Sequence[_Load]) -> _Symbols:
-    """Read one symbol table. By hand: pyelftools takes 20 us a symbol, and a large program has a million."""
+def _symbols(elf: Any, section_name: str, loads: Sequence[_Load]) -> tuple[list[BinaryFunction], set[str]]:
+    """Return the functions of one symbol table, and the names that it imports.
+
+    It is read by hand: pyelftools takes 20 us a symbol, and a large program has a million.
+    """
     section = elf.get_section_by_name(section_name)
-    found = _Symbols([], set())
+    functions: list[BinaryFunction] = []
+    imported: set[str] = set()
     if section is None or section["sh_type"] == "SHT_NOBITS":
-        return found
+        return functions, imported
     names = elf.get_section(section["sh_link"]).data()
     order = "<" if elf.little_endian else ">"
     # Elf64_Sym: name, info, other, shndx, value, size; Elf32_Sym: name, value, size, info, other, shndx.
@@ -259,14 +347,14 @@ def _symbols(elf: Any, section_name: str, loads: Sequence[_Load]) -> _Symbols:
         name_at, info, other, index, address, size = row if elf.elfclass == 64 else (*row[:1], *row[3:], *row[1:3])
         kind, binding = info & 15, info >> 4
         if not index and is_dynamic:
-            found.imported.add(_name(names, name_at))
+            imported.add(_name(names, name_at))
         if not index or kind not in (_FUNCTION, _INDIRECT):
             continue
         offset = _file_offset(loads, address & ~1 if thumb else address, code=True)
         if offset is not None:
             exported = is_dynamic and binding in _EXPORTED_BINDINGS and other & 3 not in _HIDDEN
-            found.functions.append(Function(_name(names, name_at), offset, size, exported, kind == _INDIRECT))
-    return found
+            functions.append(BinaryFunction(_name(names, name_at), offset, size, exported, kind == _INDIRECT))
+    return functions, imported
 
 
 def _name(names: bytes, begin: int) -> str:
@@ -342,7 +430,7 @@ def _missing_function(binary: Binary, target: str) -> str:
 def nearest_names(target: str, known: Iterable[str]) -> str:
     """Return the end of a message: the known names that are nearest to a target."""
     near = nearest(target, known)
-    return f"; nearest names: {', '.join(near)}" if near else "; no name is near it"
+    return f"; nearest names: {', '.join(near)}" if near else "; no name is similar"
 
 
 def _without_spaces(name: str) -> str:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from unperturbed.errors import SpecError
 from unperturbed.instrument.binaries.elf import Binary, nearest_names, read_binary
-from unperturbed.instrument.binaries.libraries import needed_libraries
+from unperturbed.instrument.binaries.probes import needed_libraries
 from unperturbed.instrument.events.event import Event
 
 _OBJECT, _FUNCTION, _INDIRECT = 1, 2, 10
@@ -91,7 +91,13 @@ def _symbols(path: Path, name: str, modified_ns: int) -> tuple[tuple[_Symbol, ..
             for _, info, _ in struct.iter_unpack(f"{order}QQq", section.data())
             if info & 0xFFFFFFFF in kinds
         )
-        return tuple(found), linked, _is_symbolic(elf)
+        tags = {
+            tag.entry.d_tag: tag.entry.d_val
+            for segment in elf.iter_segments("PT_DYNAMIC")
+            for tag in segment.iter_tags()
+        }
+        symbolic = "DT_SYMBOLIC" in tags or bool(tags.get("DT_FLAGS", 0) & _SYMBOLIC)
+        return tuple(found), linked, symbolic
 
 
 def _versions(elf: Any) -> dict[int, str]:
@@ -107,13 +113,6 @@ def _versions(elf: Any) -> dict[int, str]:
     return found
 
 
-def _is_symbolic(elf: Any) -> bool:
-    tags = {
-        tag.entry.d_tag: tag.entry.d_val for segment in elf.iter_segments("PT_DYNAMIC") for tag in segment.iter_tags()
-    }
-    return "DT_SYMBOLIC" in tags or bool(tags.get("DT_FLAGS", 0) & _SYMBOLIC)
-
-
 _FIXED_TEXT = Path(__file__).with_name("interposer.c")
 _RUNTIME = "unperturbed_register"
 """A program that exports this has the runtime linked in."""
@@ -122,33 +121,20 @@ _THREAD_STARTERS = ("pthread_create", "thrd_create")
 """The runtime defines these and passes the call on to the next one: it defines nothing that would hide a call."""
 
 _RUNTIME_CALLS = (
-    "clock_gettime read pread pread64 ioctl getrusage getpid syscall timer_settime timer_create memset "
-    "memcpy strlen sigaction mmap mmap64 "
-    "munmap open open64 close snprintf pthread_setcancelstate pthread_sigmask malloc calloc free dladdr "
-    "dlopen dlsym dlerror"
+    "clock_gettime read pread pread64 ioctl getrusage getpid syscall timer_settime timer_create memset memcpy strlen "
+    "sigaction mmap mmap64 munmap open open64 close snprintf pthread_setcancelstate pthread_sigmask malloc calloc free "
+    "dladdr dlopen dlsym dlerror"
 )
 """What the sampler in a program calls itself, most of it once, clock_gettime, read and timer_settime at each record."""
 
 _BUILTINS = (
-    "abs calloc ceil exit floor fprintf fputs free isalpha isdigit labs malloc memchr memcmp memcpy memmove "
-    "mempcpy memset printf putchar puts "
-    "realloc sin cos sprintf sqrt stpcpy strcat strchr strcmp strcpy strlen strncat strncmp strncpy strrchr "
-    "strstr vprintf"
+    "abs calloc ceil exit floor fprintf fputs free isalpha isdigit labs malloc memchr memcmp memcpy memmove mempcpy "
+    "memset printf putchar puts realloc sin cos sprintf sqrt stpcpy strcat strchr strcmp strcpy strlen strncat strncmp "
+    "strncpy strrchr strstr vprintf"
 )
 """Functions that compilers know: they compute some calls themselves, or put another function in their place."""
 
-_ALSO_KNOWN_AS = (
-    "__{}_chk",
-    "{}64",
-    "__isoc99_{}",
-    "__isoc23_{}",
-    "__{}",
-    "_IO_{}",
-    "__libc_{}",
-    "{}_unlocked",
-    "{}at",
-    "{}at2",
-)
+_ALSO_KNOWN_AS = "__{}_chk {}64 __isoc99_{} __isoc23_{} __{} _IO_{} __libc_{} {}_unlocked {}at {}at2"
 """Names by which compilers and headers call the same: checked for overflow, for large files, of a newer standard,
 thread-unsafe."""
 
@@ -198,25 +184,6 @@ def _quoted(name: str) -> str:
     return f'"{name}"'
 
 
-def find_functions(
-    software: Mapping[str, Event], *, program: Path, library_path: Sequence[Path] = ()
-) -> dict[int, Interposed]:
-    """Find the function of every `preload` metric.
-
-    `software`: Name → event of all software metrics, in the order of their numbers; those of other means are passed
-    over.
-    """
-    found = {}
-    for number, (metric, event) in enumerate(software.items()):
-        if event.means != "preload":
-            continue
-        try:
-            found[number] = find_function(event, program=program, library_path=library_path)
-        except SpecError as error:
-            raise SpecError(f"software metric {metric!r}: {error}") from None
-    return found
-
-
 def find_function(event: Event, *, program: Path, library_path: Sequence[Path] = ()) -> Interposed:
     """Find the function that one `preload` metric counts among the libraries that a program loads when it starts."""
     name = event.target
@@ -228,7 +195,7 @@ def find_function(event: Event, *, program: Path, library_path: Sequence[Path] =
     binary = read_binary(program)
     if not binary.interpreter:
         raise SpecError(
-            f"{program}: a static program, or no program: it calls no library, and nothing can be preloaded"
+            f"{program}: statically linked, or not a program: it calls no library, so nothing can be preloaded"
         )
     libraries = {path: read_binary(path) for path in needed_libraries(program, library_path).values()}
     libraries = {path: library for path, library in libraries.items() if library.needed or library.functions}
@@ -280,7 +247,7 @@ def _missing(name: str, binary: Binary, libraries: Sequence[Binary]) -> str:
     for library in libraries:
         default, _ = read_version(library.path, name, defined=True, functions=False)
         if default is not None:
-            return f"{name} is a variable of {library.path}, no function: nothing calls it"
+            return f"{name} is a variable of {library.path}, not a function: nothing calls it"
         if any(function.name == name for function in library.functions):
             return (
                 f"{library.path} has {name}, but keeps it to itself: no other binary can call it by that name. Take "
@@ -316,7 +283,7 @@ def _uncounted_calls(
         uncounted.append(
             f"nothing that {binary.path.name} loads when it starts calls {name}: only libraries that it opens later may"
         )
-    others = {pattern.format(name) for pattern in _ALSO_KNOWN_AS} - {name}
+    others = {pattern.format(name) for pattern in _ALSO_KNOWN_AS.split()} - {name}
     for other in sorted(others & {symbol for caller in loaded if caller is not owner for symbol in caller.imported}):
         if owner.exports(other):
             callees = ", ".join(
@@ -326,9 +293,9 @@ def _uncounted_calls(
     if name in _BUILTINS.split():
         uncounted.append(
             f"compilers know {name}: calls that they computed themselves, or turned into another function's, "
-            f"are none any more"
+            f"are not counted"
         )
-    if any(symbol in binary.imported for symbol in ("dlopen", "dlmopen")):
+    if not binary.imported.isdisjoint(("dlopen", "dlmopen")):
         uncounted.append(
             "not counted: a call by an address that the program asked for by name (dlsym), and of a library "
             "that it opens with RTLD_DEEPBIND"

@@ -1,7 +1,11 @@
-"""Places in binaries where the kernel sets the probes of metrics. Nothing is built or run."""
+"""Binaries by the names in targets, and the places in them where the kernel sets the probes of metrics.
+
+A name stands for the program, a library that it loads, or a program that it may start. Nothing is built or run.
+"""
 
 from __future__ import annotations
 
+import os
 import platform
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,19 +14,98 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
 
+from unperturbed.common import supervision
+from unperturbed.common.wording import nearest
 from unperturbed.errors import SpecError
-from unperturbed.instrument.binaries.demangle import demangle
-from unperturbed.instrument.binaries.elf import Binary, read_binary
-from unperturbed.instrument.binaries.libraries import find_binary, needed_libraries
+from unperturbed.instrument.binaries.elf import Binary, demangle, read_binary
 from unperturbed.instrument.events.event import Event, event_kinds
 from unperturbed.instrument.events.kind import ProbeKind
+
+_LOADED = re.compile(r"^\s+(?:(?P<name>\S+) => )?(?P<path>/.*?)(?: \(0x[0-9a-f]+\))?$", re.MULTILINE)
+_MISSING = re.compile(r"^\s+(\S+) => not found$|shared librar\w+:? (\S+?):", re.MULTILINE)
+
+
+def needed_libraries(program: Path, library_path: Sequence[Path] = ()) -> Mapping[str, Path]:
+    """Return the libraries that the dynamic linker loads for a program or library before it runs.
+
+    The program's own dynamic linker is asked (`ld.so --list`, as ldd(1) does): run paths, `$ORIGIN`, the cache and the
+    variants for this processor are its business. Nothing of the program is executed. What a program opens itself
+    (dlopen) is not known before it does.
+    """
+    binary = read_binary(program)
+    if not binary.needed:
+        return {}
+    linker = binary.interpreter or _linker_of_this_host(binary)
+    environment = {"LD_LIBRARY_PATH": ":".join(map(str, library_path)), "LC_ALL": "C"}
+    try:
+        listed = supervision.run(
+            [linker, "--list", str(program.absolute())], env=environment, capture_output=True, text=True
+        )
+    except OSError as error:
+        raise SpecError(f"{program}: its dynamic linker {linker} does not run here ({error.strerror})") from None
+    missing = [name for names in _MISSING.findall(listed.stdout + listed.stderr) for name in names if name]
+    if missing:
+        raise SpecError(
+            f"{program}: it needs {', '.join(dict.fromkeys(missing))}, which the dynamic linker does not find; set "
+            "LD_LIBRARY_PATH in the spec's environment to the folder that has it"
+        )
+    if listed.returncode != 0:
+        raise SpecError(f"{program}: the dynamic linker cannot load it: {listed.stderr.strip()}")
+    return {found["name"] or Path(found["path"]).name: Path(found["path"]) for found in _LOADED.finditer(listed.stdout)}
+
+
+def _linker_of_this_host(library: Binary) -> str:
+    """Return the dynamic linker that runs this host's own programs, for a library that names none."""
+    host = read_binary(Path("/proc/self/exe").resolve())
+    if host.machine != library.machine or not host.interpreter:
+        raise SpecError(f"{library.path}: a library for another machine ({library.machine}) than this ({host.machine})")
+    return host.interpreter
+
+
+def find_binary(
+    name: str, *, program: Path, search_path: Sequence[Path] = (), library_path: Sequence[Path] = ()
+) -> Path:
+    """Return the file that a name in a target stands for.
+
+    `name`: A path, absolute or from the program's folder; the program's own name; the name of a library that it loads,
+    as it asks for it or as its file is called; or the name of another program, in the program's folder or the search
+    path.
+    """
+    if "/" in name:
+        return read_binary(program.absolute().parent / name).path
+    if name == program.name:
+        return read_binary(program).path
+    libraries: Mapping[str, Path] = {}
+    script = ""
+    try:
+        libraries = needed_libraries(program, library_path)
+    except SpecError as error:
+        script = f"; its libraries are not known: {error}"
+    for known, path in libraries.items():
+        if name in (known, path.name, path.resolve().name):
+            return path
+    for folder in (program.absolute().parent, *search_path):
+        path = folder / name
+        if path.is_file() and os.access(path, os.X_OK):
+            return read_binary(path).path
+    raise SpecError(_missing(name, program, libraries) + script)
+
+
+def _missing(name: str, program: Path, libraries: Mapping[str, Path]) -> str:
+    near = nearest(name, libraries)
+    message = (
+        f"{name}: neither the program {program.name}, nor a library that it loads when it starts, nor a program in PATH"
+    )
+    message += f"; nearest: {', '.join(near)}" if near else ""
+    return f"{message}; a library that it opens later, and any other file, is named by its path"
+
 
 Hit = Literal["cheap", "dear", "unknown"]
 
 HIT_NS: Mapping[Hit, int] = MappingProxyType({"cheap": 600, "dear": 10_000, "unknown": 16_000})
 """Class of a site's instruction → ns of the program's time that a hit takes, where nothing better is known.
 
-Measured on an AMD EPYC in a virtual machine, Linux 6.18; `collectors.probe_cost` measures the host's own.
+Measured on an AMD EPYC in a virtual machine, Linux 6.18; `collectors.kernel_probes` measures the host's own.
 """
 
 HIT_COSTS: Mapping[Hit, str] = MappingProxyType(
@@ -91,7 +174,11 @@ def _sites(
     except SpecError as error:
         raise SpecError(f"{error}{_defined_elsewhere(binary, target, library_path)}") from None
     for symbol, offset, semaphore in places:
-        yield ProbeSite(metric, number, event.target, kind.name, path, symbol, offset, semaphore, _hit(binary, offset))
+        # How the kernel gets past its breakpoint is known for x86-64; elsewhere nothing was measured.
+        hit: Hit = "unknown"
+        if binary.machine == "EM_X86_64":
+            hit = "cheap" if _is_emulated(binary.code(offset)) else "dear"
+        yield ProbeSite(metric, number, event.target, kind.name, path, symbol, offset, semaphore, hit)
 
 
 def _defined_elsewhere(binary: Binary, function: str, library_path: Sequence[Path]) -> str:
@@ -103,12 +190,6 @@ def _defined_elsewhere(binary: Binary, function: str, library_path: Sequence[Pat
     return f" ({found}:{function})" if found else ""
 
 
-def _hit(binary: Binary, offset: int) -> Hit:
-    """Return how the kernel gets past its breakpoint. Known for x86-64; elsewhere nothing was measured."""
-    return "unknown" if binary.machine != "EM_X86_64" else ("cheap" if _is_emulated(binary.code(offset)) else "dear")
-
-
-_REX = range(0x40, 0x50)
 _PUSH = range(0x50, 0x58)
 _NOP, _CALL, _JUMP, _JUMP_SHORT = 0x90, 0xE8, 0xE9, 0xEB
 _BRANCH_SHORT, _BRANCH = range(0x70, 0x80), range(0x80, 0x90)
@@ -119,8 +200,6 @@ _WORD_SIZED, _REPEATED = 0x66, 0xF3
 def _is_emulated(code: bytes) -> bool:
     """Return whether an instruction of x86-64 is one that the kernel emulates: a push, a nop, a relative call or jump.
 
-    Notes
-    -----
     arch/x86/kernel/uprobes.c of Linux, `branch_setup_xol_ops` and `push_setup_xol_ops`.
     """
     if code[0] in _PUSH or (code[0] == 0x41 and code[1] in _PUSH):

@@ -2,8 +2,7 @@
 
 ::
 
-    toolchain    writes `cc` and `cxx` for a build          launchers   the executables behind them
+    toolchain    writes `cc` and `cxx` for a build          settings    what a wrapper has to know
     wrapper      one compiler command, with counters        cc          the same by hand: `unperturbed cc`
-    settings     what a wrapper has to know                 facts       what the compiler itself answers
-    processes    runs compilers, with little of Python      include_dirs   where the compiler searches headers
+    processes    runs compilers, with little of Python      facts       the compiler's answers about itself
 """

@@ -14,14 +14,15 @@ from pathlib import Path
 import yaml
 
 from unperturbed.errors import SpecError
-from unperturbed.instrument.command_line.command import parse_command
+from unperturbed.instrument.command_line import parse_command
 from unperturbed.instrument.compiler import wrapper
-from unperturbed.instrument.compiler.settings import Settings, read_settings
+from unperturbed.instrument.compiler.settings import ToolchainSettings, read_settings
 from unperturbed.instrument.compiler.toolchain import write_toolchain
 from unperturbed.instrument.events.event import Event, parse_event
 from unperturbed.instrument.events.targets import last_part
 from unperturbed.instrument.files import write_whole
 from unperturbed.instrument.finding.site_log import SiteReport, read_sites
+from unperturbed.instrument.missing import metrics_without_site
 
 TOTALS = "UNPERTURBED_TOTALS"
 """Variable of the environment: file that a program linked by hand appends its counts to when it ends."""
@@ -115,7 +116,7 @@ def run_compiler(
     parsed = parse_command(tuple(command))
     linked = parsed.executable or parsed.library
     # The log of many sources is read when they are linked, not once for each of them.
-    if code == 0 and (linked or len(list(Path(settings.site_folder).glob("*.json"))) == 1):
+    if code == 0 and (linked or len(list(Path(settings.place("sites")).glob("*.json"))) == 1):
         for name, warning in _warnings(read_sites(folder), software, linked=linked):
             # A warning about a source is repeated for the program.
             if wrapper.is_first_note(settings, f"{linked}\0{name}"):
@@ -148,7 +149,7 @@ def read_metrics(path: Path) -> dict[str, Event]:
     software = (found if len(keys) == 1 else below or {}).get("software")
     if not isinstance(software, dict):
         raise SpecError(
-            f"{path}: there is no mapping `software:` in it, such as software: {{blocks: {{enter: compress_block}}}}"
+            f"{path}: it has no mapping `software:`, such as software: {{blocks: {{enter: compress_block}}}}"
         )
     assert root is not None, "a mapping was found in it"
     places = {loader.construct_object(key): key.start_mark for key, _ in _at(root, keys)}
@@ -164,7 +165,7 @@ def read_metrics(path: Path) -> dict[str, Event]:
     return events
 
 
-def _note_uncounted(settings: Settings, software: Mapping[str, Event]) -> None:
+def _note_uncounted(settings: ToolchainSettings, software: Mapping[str, Event]) -> None:
     """Warn once of metrics that no compiler can count."""
     kinds = {"kernel": "probe", "preload": "preload", "python": "python"}
     names = [f"{name} ({kinds[event.means]})" for name, event in software.items() if event.means != "compiled"]
@@ -188,20 +189,12 @@ def _warnings(report: SiteReport, software: Mapping[str, Event], *, linked: bool
     """Yield metrics without a site and their warnings: all of a program, of a lone source those that look misspelt."""
     if not report.sources or (not linked and len(report.sources) > 1):
         return
-    shown = {
-        name: event
-        for name, event in software.items()
-        if linked or (event.means == "compiled" and not report.sites.get(name) and _looks_misspelt(event, report))
-    }
-    from unperturbed.instrument.missing.without_site import missing_metrics  # noqa: PLC0415  as below
+    missing = metrics_without_site(report, software)
+    if not missing:
+        return
+    from unperturbed.instrument.missing import explain  # noqa: PLC0415  most commands find what they look for
 
-    for name, message in missing_metrics(report, shown).items():
-        yield name, f"{message} (another source may hold it)"
-
-
-def _looks_misspelt(event: Event, report: SiteReport) -> bool:
-    from unperturbed.instrument.missing.explain import names_of_build, nearest_names  # noqa: PLC0415  most commands find what they look for
-
-    return last_part(event.target) not in names_of_build(report).words and bool(
-        nearest_names(event, report, surely=True)
-    )
+    for name, event in missing.items():
+        known = linked or last_part(event.target) in explain.names_of_build(report).words
+        if linked or (not known and explain.nearest_names(event, report, surely=True)):
+            yield name, f"{explain.why_missing(name, event, report)} (another source may hold it)"

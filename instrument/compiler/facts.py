@@ -1,27 +1,29 @@
-"""Facts about the project's compiler, and the runtime's objects compiled by it; each once a toolchain."""
+"""The compiler's answers about itself, and the runtime's objects compiled by it; each kept for a toolchain.
 
-# pathlib and shutil would cost every command that is instrumented 10 ms.
+Its predefined macros, whether its linker exports single symbols, and the folders in which it searches headers.
+"""
+
+# pathlib, shutil and subprocess would cost every command that is instrumented 16 ms.
 # ruff: noqa: PTH103, PTH105, PTH108, PTH110, PTH116, PTH118, PTH119, PTH120, PTH123, PTH208
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
 from typing import TYPE_CHECKING
 
 from unperturbed.errors import HostError
-from unperturbed.instrument.command_line.command import Added, Command, machine_flags
-from unperturbed.instrument.compiler.settings import Settings
+from unperturbed.instrument.command_line import FOLDER_FLAGS, Added, CompilerCommand, machine_flags, options_among
+from unperturbed.instrument.compiler.processes import captured, first_error, found_on_path
+from unperturbed.instrument.compiler.settings import ToolchainSettings
 from unperturbed.instrument.files import write_whole
-from unperturbed.instrument.finding.parse import Facts
+from unperturbed.instrument.finding.preprocessed import Facts
 
 if TYPE_CHECKING:
-    import subprocess
     from collections.abc import Mapping
 
-    from unperturbed.instrument.layout.relink import Layout
+    from unperturbed.instrument.layout import LinkLayout
 
 _STANDARDS = {
     "c": ((0, "89"), (199901, "99"), (201112, "11"), (201710, "17"), (202000, "2x")),
@@ -34,47 +36,35 @@ _TARGETS = {
     "__arm__": "arm-linux-gnueabihf",
 }
 _DIALECT = {
-    "-fms-extensions": "-fms-extensions",
     "-fplan9-extensions": "-fms-extensions",
-    "-fchar8_t": "-fchar8_t",
-    "-fno-char8_t": "-fno-char8_t",
-    "-fno-operator-names": "-fno-operator-names",
-    **{
-        flag: flag for flag in ("-fshort-enums", "-fno-short-enums", "-fpack-struct", "-mms-bitfields", "-fshort-wchar")
-    },
-    **{
-        flag: flag
-        for flag in ("-funsigned-char", "-fsigned-char", *(f"-fpack-struct={width}" for width in (1, 2, 4, 8, 16)))
-    },
+    **{flag: flag for flag in ("-fms-extensions", "-fchar8_t", "-fno-char8_t", "-fno-operator-names")},
+    **{flag: flag for flag in ("-fshort-enums", "-fno-short-enums", "-mms-bitfields", "-fshort-wchar")},
+    **{flag: flag for flag in ("-funsigned-char", "-fsigned-char", "-fpack-struct")},
+    **{flag: flag for flag in (f"-fpack-struct={width}" for width in (1, 2, 4, 8, 16))},
+}
+"""Options that change the language itself or the layout of its types, and how clang spells them."""
+
+_MACROS = {
+    *("__clang__", "__STDC_VERSION__", "__cplusplus", "__STRICT_ANSI__", "__ILP32__", "__ARM_FEATURE_ATOMICS"),
+    *_TARGETS,
 }
 _EXPORTS = tuple(
     f"-Wl,--export-dynamic-symbol={name}" for name in ("unperturbed_register", "unperturbed_register_module")
 )
 
 
-def ask_compiler(settings: Settings, command: Command, language: str) -> Facts:
+def ask_compiler(settings: ToolchainSettings, command: CompilerCommand, language: str) -> Facts:
     """Ask the compiler for its predefined macros (once for each set of flags that can change them)."""
     flags = [*machine_flags(command), *(word for word in command.arguments if re.fullmatch(r"-std=.*|-ansi", word))]
     path = _cache_path(settings, "facts", command, [language, *flags])
     if os.path.exists(path):
         macros: dict[str, str] = json.loads(_content(path))
     else:
-        result = _run([*command.compiler, *flags, "-dM", "-E", "-x", language, os.devnull])
-        if result.returncode:
-            raise HostError(
-                f"{command.compiler[-1]} does not print its predefined macros: {_first_line(result.stderr)}"
-            )
-        found = re.findall(r"^#define (\w+) ?(.*)$", result.stdout.decode(errors="replace"), re.MULTILINE)
-        wanted = {
-            "__clang__",
-            "__STDC_VERSION__",
-            "__cplusplus",
-            "__STRICT_ANSI__",
-            "__ILP32__",
-            "__ARM_FEATURE_ATOMICS",
-            *_TARGETS,
-        }
-        macros = {name: value for name, value in found if name in wanted}
+        code, output, stderr = captured([*command.compiler, *flags, "-dM", "-E", "-x", language, os.devnull])
+        if code:
+            raise HostError(f"{command.compiler[-1]} does not print its predefined macros: {first_error(stderr)}")
+        found = re.findall(r"^#define (\w+) ?(.*)$", output.decode(errors="replace"), re.MULTILINE)
+        macros = {name: value for name, value in found if name in _MACROS}
         write_whole(path, json.dumps(macros).encode())
     value = macros.get("__cplusplus" if language == "c++" else "__STDC_VERSION__", "0")
     version = int(value.rstrip("L"))
@@ -89,7 +79,7 @@ def ask_compiler(settings: Settings, command: Command, language: str) -> Facts:
     )
 
 
-def _machine(settings: Settings, macros: Mapping[str, str], *, reads_att: bool) -> str:
+def _machine(settings: ToolchainSettings, macros: Mapping[str, str], *, reads_att: bool) -> str:
     if "__x86_64__" in macros and reads_att:
         return "x86-64"
     if "__aarch64__" in macros:
@@ -103,7 +93,7 @@ def _machine(settings: Settings, macros: Mapping[str, str], *, reads_att: bool) 
     return ""
 
 
-def link_arguments(settings: Settings, command: Command) -> Added:
+def link_arguments(settings: ToolchainSettings, command: CompilerCommand) -> Added:
     """Return what is added to a command that links.
 
     A program gets the runtime's objects and the libraries they need. Counters of a program or shared library lie
@@ -120,7 +110,8 @@ def link_arguments(settings: Settings, command: Command) -> Added:
         first, last = settings.bounds
         kind = ["-DUNPERTURBED_EXECUTABLE"] if command.executable else []
         # What lld makes of LLVM's own objects comes behind all others: between the bounds only if these are among them.
-        flags = [*flags, *(word for word in command.arguments if word.startswith("-flto") and _is_clang(command))]
+        if "clang" in os.path.realpath(found_on_path(command.compiler[-1])).rpartition("/")[2]:
+            flags = [*flags, *(word for word in command.arguments if word.startswith("-flto"))]
         before.append(_runtime_object(settings, command, [*flags, *kind], first))
         after.append(_runtime_object(settings, command, flags, last))
     if command.executable and settings.runtime:
@@ -129,19 +120,15 @@ def link_arguments(settings: Settings, command: Command) -> Added:
     return Added(tuple(before), ("-x", "none", *after) if after else (), _layout(settings, command))
 
 
-def _layout(settings: Settings, command: Command) -> Layout | None:
+def _layout(settings: ToolchainSettings, command: CompilerCommand) -> LinkLayout | None:
     if not settings.layout:
         return None
-    from unperturbed.instrument.layout.relink import draw_layout  # noqa: PLC0415  only builds in several layouts need it
+    from unperturbed.instrument.layout import draw_layout  # noqa: PLC0415  only builds in several layouts need it
 
-    return draw_layout(command, settings.layout, settings.passing_folder)
-
-
-def _is_clang(command: Command) -> bool:
-    return "clang" in os.path.realpath(_found_on_path(command.compiler[-1])).rpartition("/")[2]
+    return draw_layout(command, settings.layout, settings.place("passing"))
 
 
-def _runtime_object(settings: Settings, command: Command, flags: list[str], source: str) -> str:
+def _runtime_object(settings: ToolchainSettings, command: CompilerCommand, flags: list[str], source: str) -> str:
     folders = {os.path.dirname(path) for path in (*settings.runtime, *settings.bounds)}
     try:
         headers = sorted(
@@ -160,44 +147,37 @@ def _runtime_object(settings: Settings, command: Command, flags: list[str], sour
         aside = _aside(path)
         # DWARF 4: valgrind before 3.20 runs no program in which clang's DWARF 5 is, and simulated counters need it.
         words = ["-fno-lto", *flags, "-O2", "-fPIC", "-gdwarf-4", "-x", "c", "-c", source, "-o", aside]
-        result = _run([command.compiler[-1], *words])
-        if result.returncode:
-            raise HostError(f"{command.compiler[-1]} cannot compile the runtime {source}: {_first_line(result.stderr)}")
+        code, _, stderr = captured([command.compiler[-1], *words])
+        if code:
+            raise HostError(f"{command.compiler[-1]} cannot compile the runtime {source}: {first_error(stderr)}")
         os.replace(aside, path)
         if shared:
             write_whole(kept, _content(path))
     return path
 
 
-def _takes_export(settings: Settings, command: Command, flags: list[str]) -> bool:
+def _takes_export(settings: ToolchainSettings, command: CompilerCommand, flags: list[str]) -> bool:
     """Return whether the linker can export one symbol of a program, so that libraries opened later find the runtime."""
     linker = [word for word in command.arguments if word.startswith("-fuse-ld=")]
     path = _cache_path(settings, "export", command, [*flags, *linker])
     if not os.path.exists(path):
         program = _aside(path)
         words = [command.compiler[-1], *flags, *linker, *_EXPORTS, "-x", "c", "-", "-o", program]
-        result = _run(words, b"int main(void){return 0;}\n")
+        code, _, _ = captured(words, text=b"int main(void){return 0;}\n")
         if os.path.exists(program):
             os.unlink(program)
-        write_whole(path, b"no" if result.returncode else b"yes")
+        write_whole(path, b"no" if code else b"yes")
     return _content(path) == b"yes"
 
 
-def _cache_path(settings: Settings, subject: str, command: Command, words: list[str]) -> str:
+def _cache_path(settings: ToolchainSettings, subject: str, command: CompilerCommand, words: list[str]) -> str:
     """Return a cache file's path, by the words and by the compiler's own file, so that an update is seen."""
-    program = _found_on_path(command.compiler[-1])
+    program = found_on_path(command.compiler[-1])
     identity = [program, os.path.realpath(program)]
     if os.path.exists(program):
         status = os.stat(program)
         identity += [str(status.st_mtime_ns), str(status.st_size)]
-    return os.path.join(settings.cache_folder, f"{subject}-{_digest(json.dumps([*identity, *words]).encode())}")
-
-
-def _found_on_path(program: str) -> str:
-    if os.path.dirname(program):
-        return program
-    places = (os.path.join(folder, program) for folder in os.get_exec_path())
-    return next((place for place in places if os.access(place, os.X_OK)), program)
+    return settings.place("cache", f"{subject}-{_digest(json.dumps([*identity, *words]).encode())}")
 
 
 def _aside(path: str) -> str:
@@ -213,20 +193,71 @@ def _content(path: str) -> bytes:
 
 
 def _digest(content: bytes) -> str:
+    import hashlib  # noqa: PLC0415  sources without a site need none
+
     return hashlib.blake2b(content, digest_size=12).hexdigest()
 
 
-def _run(words: list[str], text: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    import subprocess  # noqa: PLC0415  most answers are kept, and it would cost every source 6 ms
+# -v: the compiler proper's own command line shows what else a driver, or a script in its place, hands on to it.
+_FOLLOWED = re.compile(
+    r"-internal-.*|-i(?:multiarch|multilib|prefix|sysroot|withprefix)|-isysroot.*|-include-pch-.*|-(?:no-)?integrated-.*"
+)
+_CHANGING = re.compile(
+    r"-I.*|-i(?:quote|system|dirafter|nclude|macros).*|-fmodule.*|-ivfsoverlay.*|-fplugin.*|-include-pch.*"
+)
+_OWN_VARIABLES = ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH")
 
-    try:
-        return subprocess.run(words, input=text, capture_output=True, check=False)
-    except OSError as error:
-        raise HostError(
-            f"the compiler {words[0]} cannot be run ({error.strerror}); is it installed and on PATH?"
-        ) from None
+
+def record_include_dirs(settings: ToolchainSettings, command: CompilerCommand, language: str) -> None:
+    """Ask the compiler for its own folders and record them for the launcher, unless they are recorded.
+
+    A note is a list of fields, each ended by a zero: T, the compiler's time of change and size; K, a flag; d, a folder;
+    D, a definition that the driver adds; U: what the compiler does cannot be followed, and every source needs Python.
+    """
+    flags = options_among(command, FOLDER_FLAGS)
+    program = command.compiler[-1]
+    path = settings.place("cache", f"folders-{language}-{_mixed([program, *flags]):016x}")
+    found = found_on_path(program)
+    if not os.path.exists(found):
+        return
+    status = os.stat(found)
+    stamp = f"T{status.st_mtime_ns} {status.st_size}"
+    if os.path.exists(path) and _content(path).startswith(stamp.encode() + b"\0"):
+        return
+    fields = [
+        stamp,
+        *(f"K{flag}" for flag in flags),
+        *_asked([program, *flags, "-E", "-v", "-x", language, os.devnull]),
+    ]
+    write_whole(path, "".join(f"{field}\0" for field in fields).encode("utf-8", "surrogateescape"))
 
 
-def _first_line(stderr: bytes) -> str:
-    lines = stderr.decode(errors="replace").splitlines()
-    return next((line for line in lines if "error" in line), lines[0] if lines else "it gave no reason")
+def _asked(words: list[str]) -> list[str]:
+    environment = {name: value for name, value in os.environ.items() if name not in _OWN_VARIABLES}
+    code, _, stderr = captured(words, environment={**environment, "LC_ALL": "C"})
+    text = stderr.decode("utf-8", "surrogateescape")
+    lists = re.search(
+        r'^#include "\.\.\." search starts here:\n((?: .*\n)*)#include <\.\.\.> search starts here:\n((?: '
+        r".*\n)*)End of search list",
+        text,
+        re.M,
+    )
+    called = re.findall(r"^ .*[/\"]?(?:cc1(?:plus)?\"? |-cc1\"? ).*$", text, re.M)
+    if code or lists is None or len(called) != 1 or lists[1] or "(framework directory)" in lists[2]:
+        return ["U"]
+    if re.search(r"^(?:Reading specs from|Configuration file:)", text, re.M):
+        return ["U"]
+    handed = re.findall(r'"(?:[^"\\]|\\.)*"|\S+', called[0])
+    handed = [word[1:-1] if word.startswith('"') else word for word in handed]
+    if any(_CHANGING.fullmatch(word) and not _FOLLOWED.fullmatch(word) for word in handed):
+        return ["U"]
+    definitions = [word[2:] or handed[index + 1] for index, word in enumerate(handed[:-1]) if word.startswith("-D")]
+    return [*(f"D{word}" for word in definitions), *(f"d{line[1:]}" for line in lists[2].splitlines())]
+
+
+def _mixed(words: list[str]) -> int:
+    """Return the hash by which the launcher finds a note: FNV-1a of the words, each with a zero behind it."""
+    value = 0xCBF29CE484222325
+    for byte in "".join(f"{word}\0" for word in words).encode("utf-8", "surrogateescape"):
+        value = (value ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
+    return value

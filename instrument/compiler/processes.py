@@ -77,13 +77,17 @@ class Process:
         return code, output[0] if output else b"", stderr
 
 
-def captured(words: Sequence[str], *, environment: Mapping[str, str] | None = None) -> tuple[int, bytes, bytes]:
-    """Run a command without input; return exit code, standard output and standard error."""
-    nothing = os.open(os.devnull, os.O_RDONLY)
+def captured(
+    words: Sequence[str], *, text: bytes = b"", environment: Mapping[str, str] | None = None
+) -> tuple[int, bytes, bytes]:
+    """Run a command with a short input; return exit code, standard output and standard error."""
+    stdin, writing = os.pipe()
+    os.write(writing, text)
+    os.close(writing)
     try:
-        return Process(words, output=True, stdin=nothing, environment=environment).wait()
+        return Process(words, output=True, stdin=stdin, environment=environment).wait()
     finally:
-        os.close(nothing)
+        os.close(stdin)
 
 
 def execute(words: Sequence[str]) -> int:
@@ -94,6 +98,12 @@ def execute(words: Sequence[str]) -> int:
 def exit_code(code: int) -> int:
     """Return the exit code a shell would give: 128 + n for a process that signal n ended."""
     return code if code >= 0 else 128 - code
+
+
+def first_error(stderr: bytes) -> str:
+    """Return the first error that a compiler wrote to standard error."""
+    lines = stderr.decode("utf-8", "replace").splitlines()
+    return next((line for line in lines if "error" in line), lines[0] if lines else "the compiler gave no reason")
 
 
 def found_on_path(program: str) -> str:

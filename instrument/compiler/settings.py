@@ -10,7 +10,7 @@ import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unperturbed.errors import SpecError
-from unperturbed.instrument.events.need import Need, Selected
+from unperturbed.instrument.events.targets import Need, Selected
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,9 +19,11 @@ if TYPE_CHECKING:
     from unperturbed.instrument.events.event import Event
 
 _FORMAT = 6
+LAYOUT_FILE = "layout"
+"""The file in a toolchain's folder that holds what layouts are drawn from."""
 
 
-class Settings(NamedTuple):
+class ToolchainSettings(NamedTuple):
     """Settings of one toolchain."""
 
     metrics: tuple[Selected, ...]  # The software metrics that are compiled in
@@ -36,45 +38,14 @@ class Settings(NamedTuple):
     objects: str = ""
     layout: str = ""  # What the layout of every link is drawn from; empty: as in the build's commands
 
-    @property
-    def site_folder(self) -> str:
-        """Return the folder of the site log."""
-        return os.path.join(self.folder, "sites")
+    def place(self, *names: str) -> str:
+        """Return a path in the toolchain's folder.
 
-    @property
-    def passed_log(self) -> str:
-        """Return the file to which sources are appended that hold no site."""
-        return os.path.join(self.site_folder, "passed")
-
-    @property
-    def folders_prefix(self) -> str:
-        """Return the beginning of the files in which the compiler's own folders are noted."""
-        return os.path.join(self.cache_folder, "folders")
-
-    @property
-    def noted_folder(self) -> str:
-        """Return the folder of marks of notes that were printed, each of which is printed once."""
-        return os.path.join(self.folder, "noted")
-
-    @property
-    def link_folder(self) -> str:
-        """Return the folder of the links that were noted."""
-        return os.path.join(self.folder, "links")
-
-    @property
-    def cache_folder(self) -> str:
-        """Return the folder of what is made once: the runtime's objects, answers of the compiler."""
-        return os.path.join(self.folder, "cache")
-
-    @property
-    def passing_folder(self) -> str:
-        """Return the folder of files that live as long as one wrapper run."""
-        return os.path.join(self.folder, "passing")
-
-
-def layout_file(folder: str) -> str:
-    """Return the file in a toolchain's folder that holds what layouts are drawn from."""
-    return os.path.join(folder, "layout")
+        It holds `sites` (the site log; the launcher appends sources without a site to `sites/passed`), `links` (links
+        that were noted), `noted` (marks of notes, each of which is printed once), `cache` (the runtime's objects,
+        answers of the compiler; its own folders in `cache/folders-…`) and `passing` (files of one wrapper run).
+        """
+        return os.path.join(self.folder, *names)
 
 
 def settings_text(
@@ -106,7 +77,7 @@ def settings_text(
     return json.dumps(described, indent=1) + "\n"
 
 
-def read_settings(path: str) -> Settings:
+def read_settings(path: str) -> ToolchainSettings:
     """Read a settings file."""
     try:
         with open(path, encoding="utf-8") as file:
@@ -116,7 +87,7 @@ def read_settings(path: str) -> Settings:
                 f"{path}: written by another version (format {described['format']}); write the toolchain anew"
             )
         folder = os.path.dirname(os.path.abspath(path))
-        return Settings(
+        return ToolchainSettings(
             tuple(Selected(**{**metric, "need": Need.from_json(metric["need"])}) for metric in described["metrics"]),
             tuple(described["runtime"]),
             tuple(described["bounds"]),
@@ -124,7 +95,7 @@ def read_settings(path: str) -> Settings:
             bool(described["layouts"]),
             folder,
             str(described["objects"]),
-            _layout(folder) if described["layouts"] else "",
+            _layout(os.path.join(folder, LAYOUT_FILE)) if described["layouts"] else "",
         )
     except OSError as error:
         raise SpecError(f"{path}: the settings file cannot be read ({error.strerror})") from None
@@ -132,10 +103,10 @@ def read_settings(path: str) -> Settings:
         raise SpecError(f"{path}: this is not a settings file of the instrumenting compiler") from None
 
 
-def _layout(folder: str) -> str:
+def _layout(path: str) -> str:
     """Read what layouts are drawn from, in a file of its own: a build may pass no variable of ours to its compilers."""
     try:
-        with open(layout_file(folder), encoding="utf-8") as file:
+        with open(path, encoding="utf-8") as file:
             return file.read()
     except FileNotFoundError:
         return ""

@@ -3,30 +3,234 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import importlib.util
 import os
+import re
 import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 
 import unperturbed.instrument
 from unperturbed.common import supervision
+from unperturbed.common.user_cache import is_own_file, user_cache
 from unperturbed.errors import RunError, SpecError
-from unperturbed.instrument.command_line.command import parse_command, response_text
-from unperturbed.instrument.compiler.launchers import write_executables
-from unperturbed.instrument.compiler.settings import layout_file, read_settings, settings_text
+from unperturbed.instrument.command_line import (
+    COMPILING,
+    FOLDER_FLAGS,
+    LANGUAGES,
+    QUESTIONS,
+    SEPARATE,
+    UNCOUNTED,
+    Options,
+    is_cxx_driver,
+    parse_command,
+    response_text,
+)
+from unperturbed.instrument.compiler.settings import LAYOUT_FILE, ToolchainSettings, read_settings, settings_text
 from unperturbed.instrument.events.event import Event
+from unperturbed.instrument.events.targets import Need
 from unperturbed.instrument.files import write_whole
-from unperturbed.instrument.layout.link_log import Link
+from unperturbed.instrument.finding.prefilter import BEFORE_EXPRESSION, DECLARING, TRAILERS
+from unperturbed.instrument.layout import Link
+
+_SOURCES = tuple(sorted((Path(__file__).parents[1] / "launcher").glob("*.[ch]")))
+_FLAGS = ("-std=gnu11", "-O2", "-w")
+_ANSWER = b"unperturbed launcher\n"
+_PLACE = b"@UNPERTURBED-LAUNCHER-CONFIGURATION@"
+_PLACE_BYTES = 4096
+_USES = {"defined": "d", "called": "c", "written": "r"}
+_PATIENCE_SECONDS = 60
+
+_HARMLESS = Options("""
+    -O* -g* -W* -f* -std=* --std=* -ansi -pipe -pthread -w -v -s -p -pg -H -undef -pedantic* -static* --static
+    -shared* --shared -rdynamic -pie -no-pie -symbolic -coverage --coverage -nostartfiles -nodefaultlibs -nostdlib*
+    -nolibc -r -Qunused-arguments -Qn -Qy -MD -MMD -MP -MG -MF* -MT* -MQ* -MJ* -o* -l* -L* -U* -T* -u* -z -e -h
+    -Xlinker -Xassembler -mllvm --param* -dumpbase* -dumpdir -aux-info --serialize-diagnostics
+    -serialize-diagnostics
+""")
+"""Options that change neither which files are read nor what stands in them."""
+
+_HARMLESS_BUT = Options("""
+    -fmodule* -fno-module* -fimplicit-module* -fprebuilt-module* -fdirectives-only -fpreprocessed -finput-charset*
+    -fplugin* -fpass-plugin* -fpch-preprocess -fms-compat* -fsearch* -frewrite* -finclude* -fbuiltin-module* -Wp,*
+    -gen* -Ob*
+""")
+"""Exceptions to `_HARMLESS`: other texts, other ways to find them, or the reason why Python leaves a source alone."""
+
+_OPTION_TABLES = {"Q": QUESTIONS, "M": COMPILING, "A": _HARMLESS, "X": _HARMLESS_BUT, "G": FOLDER_FLAGS}
+_WORD_TABLES = {"t": TRAILERS, "b": BEFORE_EXPRESSION, "y": DECLARING}
+
+_SCRIPT = """\
+#!/bin/sh
+# settings {digest}
+exec {command} "$@"
+"""
+
+
+def write_executables(
+    settings: ToolchainSettings, compilers: Mapping[str, Sequence[str]], python: Sequence[str]
+) -> None:
+    """Write an executable for each compiler into the toolchain's folder; what is there and still right stays as it is.
+
+    What precedes a compiler (ccache) knows it by its time of change and its size, or by its content. Other
+    settings, and the same settings in a folder made anew, are another compiler: each executable holds a digest with a
+    random part, which also gives the fraction of the second in its time.
+    """
+    program = launcher_program(compilers["cc"], Path(settings.folder) / "cache")
+    # What decides what is put into a program: the settings, this package, and the runtime.
+    runtime = (Path(path).read_bytes() for path in (*settings.runtime, *settings.bounds))
+    own = (Path(settings.folder) / "settings.json").read_bytes()
+    shared = _digest([own, _package_digest().encode(), *runtime]).encode()
+    for name, words in compilers.items():
+        target = Path(settings.folder) / name
+        fields = b"".join(field + b"\0" for field in launcher_fields(settings, words, python, name))
+        digest = _digest([fields, shared])
+        configuration = f"{target}.launch"
+        present = target.read_bytes() if target.is_file() else b""
+        whole = (
+            present.startswith(b"#!")
+            if program is None
+            else Path(configuration).is_file() and not present.startswith(b"#!")
+        )
+        if digest.encode() in present and whole:
+            continue
+        unique = f"{digest}-{os.urandom(8).hex()}"
+        if program is None:
+            content = _SCRIPT.format(digest=unique, command=shlex.join([*python, *words])).encode()
+        else:
+            write_whole(configuration, fields)
+            content = _with_configuration(program.read_bytes(), configuration, unique)
+        changed = (
+            int(time.time()) * 10**9 + int(hashlib.blake2b(unique.encode(), digest_size=8).hexdigest(), 16) % 10**9
+        )
+        write_whole(str(target), content, executable=True, changed_ns=changed)
+
+
+def launcher_program(compiler: Sequence[str], cache: Path) -> Path | None:
+    """Return the compiled launcher, compiled now if no cache has it; None if this host has no C compiler."""
+    if not _SOURCES:
+        return None
+    sources = [path.read_bytes() for path in _SOURCES]
+    for find_folder in (user_cache, lambda: cache):
+        try:
+            folder = find_folder()
+            folder.mkdir(parents=True, exist_ok=True)
+            # Without a dynamic linker it starts in half the time.
+            commands = [
+                [*command, *flags]
+                for command in dict.fromkeys((tuple(compiler), ("cc",), ("gcc",), ("clang",)))
+                for flags in ((*_FLAGS, "-static"), _FLAGS)
+            ]
+            # First what any of them has made: a compiler for another machine would be tried for every toolchain.
+            targets = [folder / f"{_digest([*sources, repr(command).encode()])}-launcher" for command in commands]
+            for target in targets:
+                if is_own_file(target) and _answer([str(target)]) == _ANSWER:
+                    return target
+            for command, target in zip(commands, targets, strict=True):
+                if program := _compiled(command, target):
+                    return program
+        except OSError:
+            continue
+        break
+    return None
+
+
+def launcher_fields(
+    settings: ToolchainSettings, compiler: Sequence[str], python: Sequence[str], name: str
+) -> Iterable[bytes]:
+    """Return what the launcher must know, field by field; see `read_configuration` in launcher/settings.c."""
+    endings = {ending: "cpp-output" if "cpp-output" in language else language for ending, language in LANGUAGES.items()}
+    if is_cxx_driver(compiler[-1]) or is_cxx_driver(parse_command((*compiler, "-c")).compiler[-1]):
+        endings[".c"] = "c++"
+    elif name == "cxx":
+        endings[".c"] = "-"  # its name does not show how it takes C sources
+    endings |= dict.fromkeys(UNCOUNTED, "-")
+    fields = [
+        *(f"C{word}" for word in compiler),
+        *(["H"] if len(parse_command((*compiler, "-c")).compiler) > 1 else []),
+        *(f"P{word}" for word in python),
+        *(f"S{option}" for option in sorted(SEPARATE)),
+        *(f"{letter}{option}" for letter, table in _OPTION_TABLES.items() for option in table.patterns),
+        *(f"E{ending}={language}" for ending, language in endings.items()),
+        *(f"{letter}{word.decode()}" for letter, table in _WORD_TABLES.items() for word in sorted(table)),
+        f"L{settings.place('sites', 'passed')}",
+        f"O{settings.place('cache', 'folders')}",
+        *(["R"] if settings.runtime or settings.bounds or settings.layouts else []),
+        *(field for metric in settings.metrics for field in _need_fields(metric.need)),
+    ]
+    return [field.encode("utf-8", "surrogateescape") for field in fields]
+
+
+def _need_fields(need: Need) -> list[str]:
+    fields = ["N"]
+    # A sign beyond ASCII may be spelled \u…, or in another charset.
+    fields += [f"w{word}" for word in need.words if word.isascii()]
+    if need.used and need.used.isascii() and need.use in _USES:
+        fields.append(f"{_USES[need.use]}{need.used}")
+    for glob in need.files:
+        name = os.path.normpath(glob).rpartition("/")[2]
+        literal = re.split(r"[*?\[\]]", name)[-1]
+        fields.append(
+            f"{'F' if literal == name and name not in ('.', '..') else 'f'}{literal if name not in ('.', '..') else ''}"
+        )
+    return fields
+
+
+def _compiled(command: Sequence[str], target: Path) -> Path | None:
+    """Return the launcher made by one command, None when that fails or does not run on this host."""
+    aside = target.with_name(f".{target.name}.{os.getpid()}.{os.urandom(4).hex()}")
+    sources = [str(path) for path in _SOURCES if path.suffix == ".c"]
+    try:
+        if _answer([*command, *sources, "-o", str(aside)]) is None or _answer([str(aside)]) != _ANSWER:
+            return None
+        aside.replace(target)
+    finally:
+        aside.unlink(missing_ok=True)
+    return target
+
+
+def _answer(command: Sequence[str]) -> bytes | None:
+    """Return what a command prints, None when it cannot be run, fails or does not end."""
+    try:
+        result = supervision.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_PATIENCE_SECONDS)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return None if result.returncode else bytes(result.stdout)
+
+
+def _with_configuration(program: bytes, configuration: str, digest: str) -> bytes:
+    """Return the program with its configuration's path, and a digest behind it, in the place that is kept for them."""
+    place = program.index(_PLACE)
+    text = os.fsencode(configuration) + b"\0" + digest.encode()
+    if len(os.fsencode(configuration)) >= _PLACE_BYTES:
+        raise OSError(36, os.strerror(36), configuration)
+    return program[:place] + text.ljust(len(_PLACE), b"\0") + program[place + max(len(text), len(_PLACE)) :]
+
+
+@cache
+def _package_digest() -> str:
+    return _digest(path.read_bytes() for path in sorted(Path(__file__).parents[1].rglob("*.py")))
+
+
+def _digest(contents: Iterable[bytes]) -> str:
+    digest = hashlib.blake2b(digest_size=16)
+    for content in contents:
+        digest.update(len(content).to_bytes(8, "little") + content)
+    return digest.hexdigest()
+
 
 _DEFAULT_COMPILERS: Mapping[str, str] = MappingProxyType({"cc": "gcc", "cxx": "g++"})
 
+_OF_MAKE = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")
 _LONG_COMMAND = 100_000
 """Characters from which on a link's arguments go into a response file, as they came in one."""
 
@@ -97,28 +301,22 @@ def write_toolchain(
 
 @contextmanager
 def in_layout(folder: Path, layout: str) -> Iterator[None]:
-    """Link everything meanwhile in the layout that is drawn from a text; see `instrument.layout.relink`."""
-    _empty(_passing(folder))  # of what an earlier one left that was killed
-    write_whole(layout_file(str(folder)), layout.encode())
+    """Link everything meanwhile in the layout that is drawn from a text; see `instrument.layout`."""
+    passing = folder / "passing"
+    shutil.rmtree(passing, ignore_errors=True)  # an earlier layout that was killed left files
+    passing.mkdir()
+    write_whole(str(folder / LAYOUT_FILE), layout.encode())
     try:
         yield
     finally:
-        Path(layout_file(str(folder))).unlink()
-        _empty(_passing(folder))
-
-
-def _empty(folder: Path) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
-
-
-def _passing(folder: Path) -> Path:
-    return Path(read_settings(str(folder / "settings.json")).passing_folder)
+        (folder / LAYOUT_FILE).unlink()
+        shutil.rmtree(passing, ignore_errors=True)
+        passing.mkdir()
 
 
 def relink(folder: Path, link: Link) -> None:
     """Make a link of a build again, in its place, from the objects that the build left."""
-    passing = _passing(folder)
+    passing = folder.absolute() / "passing"
     passing.mkdir(exist_ok=True)
     shown = shlex.join(link.words)
     if "-" in link.words:
@@ -129,11 +327,13 @@ def relink(folder: Path, link: Link) -> None:
         compiler = parse_command(words).compiler
         write_whole(str(response), response_text(words[len(compiler) :]).encode("utf-8", "surrogateescape"))
         words = (*compiler, f"@{response}")
+    environment = {name: value for name, value in os.environ.items() if name not in _OF_MAKE}
     try:
         result = supervision.run(
             [*_wrapper(folder.absolute()), *words],
             cwd=link.folder,
-            env={**_without_make(os.environ), **link.environment, "TMPDIR": str(passing)},
+            # The job server of a make that we may run in is not for us.
+            env={**environment, **link.environment, "TMPDIR": str(passing)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -143,11 +343,6 @@ def relink(folder: Path, link: Link) -> None:
     if result.returncode:
         output = result.stdout.decode(errors="replace").strip()
         raise RunError(f"a link cannot be made again (exit code {result.returncode}): {shown}\n{output}")
-
-
-def _without_make(environment: Mapping[str, str]) -> dict[str, str]:
-    """Leave out what belongs to a make that we may run in: its job server is not for us."""
-    return {name: value for name, value in environment.items() if name not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")}
 
 
 def _wrapper(folder: Path) -> list[str]:

@@ -30,20 +30,20 @@ import sys
 from typing import NamedTuple, NoReturn
 
 from unperturbed.errors import SpecError, UnperturbedError
-from unperturbed.instrument.command_line.command import (
+from unperturbed.instrument.command_line import (
     Added,
-    Command,
-    Source,
+    CommandSource,
+    CompilerCommand,
     checking_arguments,
     compiling_arguments,
     include_folders,
     parse_command,
     preprocessing_arguments,
 )
-from unperturbed.instrument.compiler.processes import Process, captured, execute, exit_code
-from unperturbed.instrument.compiler.settings import Settings, read_settings
+from unperturbed.instrument.compiler.processes import Process, captured, execute, exit_code, first_error
+from unperturbed.instrument.compiler.settings import ToolchainSettings, read_settings
 from unperturbed.instrument.finding.prefilter import can_hold_site
-from unperturbed.instrument.finding.preprocessed import PreprocessedText
+from unperturbed.instrument.finding.preprocessed import PreprocessedText, UnreadableError, parse
 from unperturbed.instrument.finding.site_log import (
     INSTRUMENTED,
     NOT_INSTRUMENTED,
@@ -92,23 +92,27 @@ def run_and_exit(arguments: list[str]) -> NoReturn:
     os._exit(code)
 
 
-def run(settings: Settings, words: tuple[str, ...]) -> int:
+def run(settings: ToolchainSettings, words: tuple[str, ...]) -> int:
     """Run one compiler command with counters in what it compiles."""
     command = parse_command(words)
-    added = _link_arguments(settings, command)
+    added = Added()
+    if (settings.runtime or settings.bounds or settings.layout) and (command.executable or command.library):
+        from unperturbed.instrument.compiler.facts import link_arguments  # noqa: PLC0415  only link steps need it
+
+        added = link_arguments(settings, command)
     try:
         code = _run(settings, command, added)
     finally:
         if added.layout is not None:
             added.layout.remove()
     if code == 0 and settings.layouts and not settings.layout and (command.executable or command.library):
-        from unperturbed.instrument.layout.link_log import note_link  # noqa: PLC0415  only builds in several layouts need it
+        from unperturbed.instrument.layout import note_link  # noqa: PLC0415  only builds in several layouts need it
 
-        note_link(settings.link_folder, command)
+        note_link(settings.place("links"), command)
     return code
 
 
-def _run(settings: Settings, command: Command, added: Added) -> int:
+def _run(settings: ToolchainSettings, command: CompilerCommand, added: Added) -> int:
     whole = added.to(command.compiler, command.words[len(command.compiler) :])
     if not settings.metrics or not (command.sources or command.uncounted):
         return exit_code(execute(whole))
@@ -117,13 +121,12 @@ def _run(settings: Settings, command: Command, added: Added) -> int:
     if len(texts) < len(command.sources) or None in texts.values():
         code = execute(whole)  # when the preprocessor failed, the compiler will report it
         reason = command.reason or "it cannot be preprocessed alone"
-        return _logged(
-            settings,
-            command,
-            [_record(command, source, NOT_INSTRUMENTED, reason) for source in command.sources] + uncounted,
-            code,
-        )
-    _record_include_dirs(settings, command)
+        records = [_record(command, source, NOT_INSTRUMENTED, reason) for source in command.sources]
+        return _logged(settings, command, [*records, *uncounted], code)
+    from unperturbed.instrument.compiler.facts import record_include_dirs  # noqa: PLC0415  other commands come by without
+
+    for language in {source.language for source in command.sources} & {"c", "c++"}:
+        record_include_dirs(settings, command, language)
     needs = [metric.need for metric in settings.metrics]
     may_count = {source: can_hold_site(text, needs) for source, text in texts.items() if text}
     if not any(may_count.values()):
@@ -135,18 +138,18 @@ def _run(settings: Settings, command: Command, added: Added) -> int:
 
 
 def _instrument(
-    settings: Settings,
-    command: Command,
-    texts: dict[Source, PreprocessedText],
-    may_count: dict[Source, bool],
+    settings: ToolchainSettings,
+    command: CompilerCommand,
+    texts: dict[CommandSource, PreprocessedText],
+    may_count: dict[CommandSource, bool],
     added: Added,
 ) -> tuple[int, list[SourceRecord]]:
     """Compile texts with counters; return the compiler's exit code, and what was done with each source."""
-    check = (
-        None
-        if _says_nothing(command)
-        else Process([*command.compiler, *checking_arguments(command, color=_shows_color())])
-    )
+    check = None
+    if not _only_errors(command):
+        # A compiler that writes to our standard error would use colour there.
+        color = sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+        check = Process([*command.compiler, *checking_arguments(command, color=color)])
     code, diagnostics = 0, b""
     try:
         rewritten = {
@@ -168,16 +171,14 @@ def _instrument(
         if code == 0:
             _show(diagnostics + errors)
             return 0, list(records.values())
-    code = execute(
-        added.to(command.compiler, command.words[len(command.compiler) :])
-    )  # which shows its diagnostics itself
+    code = execute(added.to(command.compiler, command.words[len(command.compiler) :]))  # shows its own diagnostics
     if rewritten_texts and code == 0:
-        reason = f"the rewritten text does not compile: {_first_error(errors)}"
+        reason = f"the rewritten text does not compile: {first_error(errors)}"
         records |= {source: _record(command, source, NOT_INSTRUMENTED, reason) for source in rewritten_texts}
     return code, list(records.values())
 
 
-def _says_nothing(command: Command) -> bool:
+def _only_errors(command: CompilerCommand) -> bool:
     """Return whether reading the original source can only report errors: no warning, no file beside the object.
 
     The rewritten text has the same errors, and then the original command shows them.
@@ -190,7 +191,7 @@ def _says_nothing(command: Command) -> bool:
     )
 
 
-def _preprocess(command: Command, source: Source) -> PreprocessedText | None:
+def _preprocess(command: CompilerCommand, source: CommandSource) -> PreprocessedText | None:
     """Return a source's preprocessed text, None when it cannot be preprocessed."""
     if source.language.endswith("cpp-output"):
         try:
@@ -202,25 +203,24 @@ def _preprocess(command: Command, source: Source) -> PreprocessedText | None:
     return None if code else PreprocessedText(output)
 
 
-def _rewrite(settings: Settings, command: Command, source: Source, text: PreprocessedText) -> _Rewritten:
+def _rewrite(
+    settings: ToolchainSettings, command: CompilerCommand, source: CommandSource, text: PreprocessedText
+) -> _Rewritten:
     from unperturbed.instrument.compiler.facts import ask_compiler  # noqa: PLC0415  most commands of a build come by without
-    from unperturbed.instrument.finding.parse import UnreadableError, parse  # noqa: PLC0415
 
     language = "c++" if "++" in source.language else "c"
     facts = ask_compiler(settings, command, language)
     try:
         parsed = parse(text, language, facts)
         from unperturbed.instrument.finding.rewrite import rewrite  # noqa: PLC0415
-        from unperturbed.instrument.finding.sites import find_sites  # noqa: PLC0415  as above
-        from unperturbed.instrument.missing.candidates import candidates  # noqa: PLC0415  needs libclang, which parse has loaded
+        from unperturbed.instrument.finding.sites import candidates, find_sites  # noqa: PLC0415  as above
 
         found = find_sites(parsed, facts.standard, settings.metrics)
     except UnreadableError as error:
         return _Rewritten(_record(command, source, NOT_INSTRUMENTED, str(error)), None)
     sites = [_site(settings, text, site.metric, slot, site.point.at) for slot, site in enumerate(found.sites)]
-    uncounted = [
-        _site(settings, text, place.metric, 0, place.at)._replace(text=place.reason) for place in found.uncounted
-    ]
+    places = found.uncounted
+    uncounted = [_site(settings, text, place.metric, 0, place.at)._replace(text=place.reason) for place in places]
     placed = {site.metric for site in found.sites}
     empty = [metric for number, metric in enumerate(settings.metrics) if number not in placed]
     names = {**found.names, **(candidates(parsed, empty) if empty else {})}
@@ -236,10 +236,10 @@ def _rewrite(settings: Settings, command: Command, source: Source, text: Preproc
 
 
 def _compile(
-    settings: Settings, command: Command, rewritten_texts: dict[Source, bytes], added: Added
+    settings: ToolchainSettings, command: CompilerCommand, rewritten_texts: dict[CommandSource, bytes], added: Added
 ) -> tuple[int, bytes]:
     """Compile rewritten texts in place of their sources; return the compiler's exit code and standard error."""
-    folder = os.path.join(settings.passing_folder, f"{os.getpid()}-{os.urandom(4).hex()}")
+    folder = settings.place("passing", f"{os.getpid()}-{os.urandom(4).hex()}")
     paths = {}
     try:
         for source, text in rewritten_texts.items():
@@ -263,49 +263,29 @@ def _compile(
             os.rmdir(folder)
 
 
-def _link_arguments(settings: Settings, command: Command) -> Added:
-    if not (settings.runtime or settings.bounds or settings.layout) or not (command.executable or command.library):
-        return Added()
-    from unperturbed.instrument.compiler.facts import link_arguments  # noqa: PLC0415  only link steps need it
-
-    return link_arguments(settings, command)
-
-
-def _record_include_dirs(settings: Settings, command: Command) -> None:
-    """Record where the compiler searches headers by itself, so that the launcher can pass over the next sources."""
-    from unperturbed.instrument.compiler.include_dirs import record_include_dirs  # noqa: PLC0415  what is only noted once needs no time of others
-
-    for language in {source.language for source in command.sources} & {"c", "c++"}:
-        record_include_dirs(settings, command, language)
-
-
-def _record(command: Command, source: Source, state: str, reason: str = "") -> SourceRecord:
+def _record(command: CompilerCommand, source: CommandSource, state: str, reason: str = "") -> SourceRecord:
     folders = tuple(include_folders(command))
     return SourceRecord(source.path, command.output, os.getcwd(), state, reason, include_folders=folders)
 
 
-def _site(settings: Settings, text: PreprocessedText, metric: int, slot: int, offset: int) -> LoggedSite:
+def _site(settings: ToolchainSettings, text: PreprocessedText, metric: int, slot: int, offset: int) -> LoggedSite:
     file, line = text.locate(offset)
     shown = text.data[offset : offset + 4 * _TEXT_LENGTH].split(b"\n")[0].decode("utf-8", "replace")
     return LoggedSite(settings.metrics[metric].name, slot, file, line, " ".join(shown.split())[:_TEXT_LENGTH])
 
 
-def _logged(settings: Settings, command: Command, records: list[SourceRecord], code: int) -> int:
+def _logged(settings: ToolchainSettings, command: CompilerCommand, records: list[SourceRecord], code: int) -> int:
     """Log what a command that succeeded did, and print what stays without counters; return the exit code."""
     if code == 0:
-        write_log(settings.site_folder, records)
+        write_log(settings.place("sites"), records)
+        of_all = {command.reason, *(f"it is {source.language}" for source in command.uncounted)}
         for record in records:
             if record.state == NOT_INSTRUMENTED:
-                _note(
-                    settings,
-                    record,
-                    of_all=record.reason
-                    in {command.reason, *(f"it is {source.language}" for source in command.uncounted)},
-                )
+                _note(settings, record, of_all=record.reason in of_all)
     return exit_code(code)
 
 
-def _note(settings: Settings, record: SourceRecord, *, of_all: bool) -> None:
+def _note(settings: ToolchainSettings, record: SourceRecord, *, of_all: bool) -> None:
     """Print once a toolchain that a source stays without counters; once for all sources that share the reason."""
     note = record.reason if of_all else "\0".join((record.folder, record.source, record.reason))
     if not is_first_note(settings, note):
@@ -314,14 +294,12 @@ def _note(settings: Settings, record: SourceRecord, *, of_all: bool) -> None:
     print(f"unperturbed cc: note: {record.source} has no counters: {record.reason}{others}", file=sys.stderr)
 
 
-def is_first_note(settings: Settings, note: str) -> bool:
+def is_first_note(settings: ToolchainSettings, note: str) -> bool:
     """Return whether a note was never printed for a toolchain, and mark it as printed."""
     from hashlib import blake2b  # noqa: PLC0415  most commands of a build come by without
 
-    mark = os.path.join(
-        settings.noted_folder, blake2b(note.encode("utf-8", "surrogateescape"), digest_size=12).hexdigest()
-    )
-    os.makedirs(settings.noted_folder, exist_ok=True)
+    mark = settings.place("noted", blake2b(note.encode("utf-8", "surrogateescape"), digest_size=12).hexdigest())
+    os.makedirs(settings.place("noted"), exist_ok=True)
     try:
         os.close(os.open(mark, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
     except FileExistsError:
@@ -333,16 +311,6 @@ def _show(diagnostics: bytes) -> None:
     sys.stderr.flush()
     sys.stderr.buffer.write(diagnostics)
     sys.stderr.buffer.flush()
-
-
-def _shows_color() -> bool:
-    """Return whether a compiler that writes to our standard error would use colour."""
-    return sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
-
-
-def _first_error(stderr: bytes) -> str:
-    lines = stderr.decode("utf-8", "replace").splitlines()
-    return next((line for line in lines if "error" in line), lines[0] if lines else "the compiler gave no reason")
 
 
 if __name__ == "__main__":

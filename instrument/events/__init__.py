@@ -29,30 +29,15 @@ __all__ = [
     "parse_event",
 ]
 
-_MODULES = {
-    "unperturbed.instrument.events.event": (
-        "DEFAULT_MAX_RATE",
-        "Event",
-        "compiled_kind",
-        "event_keys",
-        "event_kinds",
-        "parse_event",
-    ),
-    "unperturbed.instrument.events.kind": (
-        "CompiledKind",
-        "EventKind",
-        "GROUPS",
-        "Means",
-        "ProbeKind",
-    ),
-}
+_MODULES = ("kind", "event")
+"""Where the names are; `event` with its dataclasses takes longer to load, and kinds need only `kind`."""
 
 
 def __getattr__(name: str) -> Any:
     """Load the module that defines a name: commands of a build pass by here and need few of them."""
     from importlib import import_module  # noqa: PLC0415  0.4 ms, which most commands of a build do without
 
-    for module, names in _MODULES.items():
-        if name in names:
-            return getattr(import_module(module), name)
+    for module in _MODULES if name in __all__ else ():
+        if hasattr(found := import_module(f"{__name__}.{module}"), name):
+            return getattr(found, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

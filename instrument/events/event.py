@@ -30,7 +30,7 @@ from unperturbed.common.extensions import classes_in
 from unperturbed.common.wording import listing, nearest
 from unperturbed.errors import SpecError
 from unperturbed.instrument.events.kind import FUNCTION, GROUPS, CompiledKind, EventKind, Means, loader_of, matches_form
-from unperturbed.instrument.events.need import Selected
+from unperturbed.instrument.events.targets import Selected
 
 DEFAULT_MAX_RATE = 10_000
 """Hits a second that a kernel probe may have by default: at 1 us a hit, one hundredth of the run's time."""
@@ -221,7 +221,8 @@ def _text(key: str, value: object) -> str:
 def _wrong_forms(event: Event) -> Iterator[str]:
     kind = event_kinds()[event.kind]
     if not matches_form(kind, event.target):
-        yield f"{event.kind}: {event.target!r} has not the form of its target: {kind.form}{kind.hint(event.target)}"
+        form = f"{kind.form}{kind.hint(event.target)}"
+        yield f"{event.kind}: {event.target!r} does not have the form of its target: {form}"
     if event.within is not None and not re.fullmatch(FUNCTION, event.within):
         yield f"in: {event.within!r} is not a function's name or glob"
     if event.threads not in _THREADS:

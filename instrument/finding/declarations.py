@@ -8,9 +8,8 @@ from typing import Any
 
 from clang.cindex import CursorKind, StorageClass, conf
 
-from unperturbed.instrument.events.places import Function
-from unperturbed.instrument.finding.parse import ParsedText, children_of, span
-from unperturbed.instrument.finding.preprocessed import after_parentheses, next_token
+from unperturbed.instrument.events.kind import ParsedFunction
+from unperturbed.instrument.finding.preprocessed import ParsedText, after_parentheses, children_of, next_token, span
 
 FUNCTION_KINDS = frozenset(
     {
@@ -59,7 +58,7 @@ def members(scope: Any, is_wanted: Callable[[Any], bool] | None = None) -> Itera
             stack.extend(child for child in reversed(children_of(cursor)) if is_wanted is None or is_wanted(child))
 
 
-def function_of(cursor: Any, data: bytes, outer: Function | None = None) -> Function | None:
+def function_of(cursor: Any, data: bytes, outer: ParsedFunction | None = None) -> ParsedFunction | None:
     """Return the function that a declaration's cursor defines, None when it has no body of its own here."""
     body = _body(cursor)
     if body is None or not data.startswith((b"{", b"<%"), span(body)[0]):
@@ -80,7 +79,7 @@ def function_of(cursor: Any, data: bytes, outer: Function | None = None) -> Func
     return _function(names, cursor, body, data, (start, end), constant=constant, outer=outer)
 
 
-def lambda_of(cursor: Any, data: bytes, outer: Function, number: int, variable: str) -> Function | None:
+def lambda_of(cursor: Any, data: bytes, outer: ParsedFunction, number: int, variable: str) -> ParsedFunction | None:
     """Return the function of a lambda expression.
 
     `cursor`: libclang's cursor.
@@ -97,7 +96,7 @@ def lambda_of(cursor: Any, data: bytes, outer: Function, number: int, variable: 
     return _function((*names, names[0] + "()"), cursor, body, data, (start, end), constant=constant, outer=outer)
 
 
-def lambdas_of(declaration: Any, data: bytes) -> Iterator[Function]:
+def lambdas_of(declaration: Any, data: bytes) -> Iterator[ParsedFunction]:
     """Yield the lambdas in an initialiser outside functions: `x` if the variable is the lambda, else `x::lambda<n>`."""
     name = qualified_name(declaration)
     behind = declaration.location.offset + len(declaration.spelling.encode())
@@ -123,12 +122,12 @@ def _function(
     whole: tuple[int, int],
     *,
     constant: bool,
-    outer: Function | None,
-) -> Function:
+    outer: ParsedFunction | None,
+) -> ParsedFunction:
     brace, end = span(body)
     closing = end - (2 if data.startswith(b"<%", brace) else 1)
     is_lambda = cursor.kind == CursorKind.LAMBDA_EXPR
-    return Function(names, cursor, body, *whole, after_brace(data, brace), closing, constant, is_lambda, outer)
+    return ParsedFunction(names, cursor, body, *whole, after_brace(data, brace), closing, constant, is_lambda, outer)
 
 
 def after_brace(data: bytes, brace: int) -> int:
@@ -158,7 +157,7 @@ def is_lambda(function: Any) -> bool:
     return parent is not None and re.search(r"\(lambda\b", parent.spelling) is not None
 
 
-def variable_names(cursor: Any, function: Function | None) -> tuple[str, ...]:
+def variable_names(cursor: Any, function: ParsedFunction | None) -> tuple[str, ...]:
     """Return a variable's names as seen from a function: function::x for a local one, else ns::x, Class::x or x."""
     offset = cursor.location.offset
     holder = function
@@ -233,7 +232,8 @@ def _scopes(cursor: Any) -> list[tuple[str, bool]]:
     while parent is not None and parent.kind != CursorKind.TRANSLATION_UNIT and not parent.kind.is_invalid():
         name = parent.spelling
         if _is_name(name):
-            scopes.append((name, parent.kind == CursorKind.NAMESPACE and _is_inline(parent)))
+            inline = parent.kind == CursorKind.NAMESPACE and conf.lib.clang_Cursor_isInlineNamespace(parent)
+            scopes.append((name, bool(inline)))
         parent = parent.semantic_parent
     return scopes[::-1]
 
@@ -241,10 +241,6 @@ def _scopes(cursor: Any) -> list[tuple[str, bool]]:
 def _is_name(spelling: str) -> bool:
     """Return whether a spelling is a name, not libclang's description of something unnamed, `(unnamed struct at …)`."""
     return bool(spelling) and not re.search(r"\((?:anonymous|unnamed|lambda)\b", spelling)
-
-
-def _is_inline(namespace: Any) -> bool:
-    return bool(conf.lib.clang_Cursor_isInlineNamespace(namespace))
 
 
 def _qualified(scopes: list[str], name: str) -> str:

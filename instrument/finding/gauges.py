@@ -17,11 +17,10 @@ from typing import Any, NamedTuple
 
 from clang.cindex import AccessSpecifier, CursorKind, LinkageKind, StorageClass, TLSKind, Type, TypeKind, conf
 
-from unperturbed.instrument.events.places import Function, InsertionPoint, Variable
+from unperturbed.instrument.events.kind import InsertionPoint, ParsedFunction, Variable
 from unperturbed.instrument.events.targets import GaugeTarget
 from unperturbed.instrument.finding.declarations import RECORD_KINDS, qualified_name
-from unperturbed.instrument.finding.parse import span
-from unperturbed.instrument.finding.preprocessed import after_parentheses, next_token
+from unperturbed.instrument.finding.preprocessed import after_parentheses, next_token, span
 
 _ARRAYS = (TypeKind.CONSTANTARRAY, TypeKind.INCOMPLETEARRAY)
 _UNSIGNED = (
@@ -94,7 +93,7 @@ def gauge_of(variable: Variable, target: GaugeTarget, data: bytes, standard: str
     return InsertionPoint("gauge", behind, behind, cursor.location.offset), gauge
 
 
-def _check_storage(variable: Any, data: bytes, function: Function | None, *, in_block: bool) -> None:
+def _check_storage(variable: Any, data: bytes, function: ParsedFunction | None, *, in_block: bool) -> None:
     name = variable.spelling
     if variable.tls_kind != TLSKind.NONE or re.search(
         rb"#pragma omp threadprivate\s*\([^)\n]*\b%b\b" % name.encode(), data
@@ -115,14 +114,14 @@ def _check_storage(variable: Any, data: bytes, function: Function | None, *, in_
         return
     if not in_block:
         raise _UngaugeableError(f"{name} is declared in the head of a statement")
-    holder: Function | None = function
+    holder: ParsedFunction | None = function
     while holder is not None:
         if _has_copies(holder):
             raise _UngaugeableError(f"{name} is in an inline function, whose variables only its own code can name")
         holder = holder.outer
 
 
-def _has_copies(function: Function) -> bool:
+def _has_copies(function: ParsedFunction) -> bool:
     """Return whether each translation unit has its own copy of a function, so that its variables have no address."""
     if function.is_lambda:
         return False

@@ -9,11 +9,13 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from unperturbed.instrument.events.kind import CompiledKind, load_kind
-from unperturbed.instrument.events.need import Need, Selected
-from unperturbed.instrument.events.targets import file_matches
+from unperturbed.instrument.events.targets import Need, Selected, file_matches
 from unperturbed.instrument.finding.preprocessed import PreprocessedText, after_parentheses, next_token, words_like
+
+if TYPE_CHECKING:
+    from unperturbed.instrument.events.kind import CompiledKind
 
 TRAILERS = frozenset(b"__attribute__ __attribute __asm__ asm __asm noexcept throw __extension__".split())
 """Words that stand behind a declaration."""
@@ -135,27 +137,18 @@ _USES = {"defined": _may_define, "called": _may_call, "written": _may_write, "st
 
 
 class Selection:
-    """The metrics whose events are searched for in one text; each is known by its index.
-
-    Attributes
-    ----------
-    metrics : sequence of Selected
-        In the order of their indices.
-    by_kind : dict of type to list of tuple of int and Selected
-        The metrics of each kind of event, with their indices.
-    within_bodies : frozenset of int
-        Indices of those that happen within bodies, not at their beginnings alone.
-    reaching_system : frozenset of int
-        Indices of those that count in system headers too.
-    """
+    """The metrics whose events are searched for in one text; each is known by its index."""
 
     def __init__(self, text: PreprocessedText, metrics: Sequence[Selected]) -> None:
-        self.metrics = metrics
+        from unperturbed.instrument.events.kind import load_kind  # noqa: PLC0415  sources without a site need no kind
+
+        self.metrics = metrics  # In the order of their indices
         kinds = {metric.loader: load_kind(metric.loader, metric.folder) for metric in metrics}
         each = [(index, metric, kinds[metric.loader]) for index, metric in enumerate(metrics)]
-        self.by_kind: dict[type[CompiledKind], list[tuple[int, Selected]]] = {}
-        for index, metric, kind in sorted(each, key=lambda one: one[2].order):
+        self.by_kind: dict[type[CompiledKind], list[tuple[int, Selected]]] = {}  # With their indices
+        for index, metric, kind in sorted(each, key=lambda entry: entry[2].order):
             self.by_kind.setdefault(kind, []).append((index, metric))
+        # Indices of those that happen within bodies, not at their beginnings alone; that count in system headers too.
         self.within_bodies = frozenset(index for index, _, kind in each if kind.within_bodies)
         self.reaching_system = frozenset(
             index
@@ -165,8 +158,9 @@ class Selection:
         self._text = text
         self._lines = {index: place for index, metric, kind in each if (place := kind.line_of(metric.target))}
         # Of a piece of the text only the innermost name is required; namespaces and classes may be opened before it.
-        self._needs = [_needed_within(metric.need) for metric in metrics]
-        self._inner = [metric.need.inner.encode() for metric in metrics]
+        needs = [metric.need for metric in metrics]
+        self._needs = [need._replace(words=(need.inner,) if need.inner else (), files=()) for need in needs]
+        self._inner = [need.inner.encode() for need in needs]
         self._sought_by: dict[frozenset[int] | None, tuple[dict[str, list[int]], list[tuple[bytes, Need]]]] = {}
 
     def is_in_file(self, index: int, offset: int) -> bool:
@@ -200,7 +194,3 @@ class Selection:
             needs = {(self._inner[index], self._needs[index]) for index in indices if index not in self._lines}
             self._sought_by[among] = lines_of, sorted(needs, key=lambda each: each[0])
         return self._sought_by[among]
-
-
-def _needed_within(need: Need) -> Need:
-    return need._replace(words=(need.inner,) if need.inner else (), files=())

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from unperturbed.instrument.events.need import Selected
+from unperturbed.instrument.events.targets import Selected
 from unperturbed.instrument.finding.preprocessed import PreprocessedText
 from unperturbed.instrument.finding.sites import Site
 
@@ -86,8 +86,6 @@ def rewrite(
     instructions; on 32-bit machines a sample may fall between the halves of a carry), or an atomic one.
     `sham`: Count nothing, in the same place and length; for the machines that `Facts` names.
 
-    Notes
-    -----
     Nothing inserted holds a line break but the prologue, which brings its own line markers: file and line of all code
     stay.
     """

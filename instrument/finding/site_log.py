@@ -53,33 +53,24 @@ class SourceRecord(NamedTuple):
     # Where a metric's event may happen uncounted; `text` is the reason.
     uncounted: tuple[LoggedSite, ...] = ()
     # Names that could have been targets, by kind of name, as a parse found them. All others are read from the source
-    # when needed. Beside those of `Found`: `overload`, with parameters, and `lambda`, for targets that have no site
+    # when needed. Beside `FoundSites`: `overload`, with parameters, and `lambda`, for targets that have no site
     # there.
     names: Mapping[str, tuple[str, ...]] = {}
     include_folders: tuple[str, ...] = ()  # Where the command looks for the build's own headers
 
 
 class SiteReport:
-    """The site log of one build, without what configure, CMake or meson compiled to query the compiler.
-
-    Attributes
-    ----------
-    sites : dict of str to tuple of LoggedSite
-        Metric → its sites, each file, line and text once, in order.
-    uncounted : dict of str to tuple of LoggedSite
-        Metric → places where its event may happen uncounted.
-    skipped : dict of str to str
-        Source → why it is compiled without counters though it may hold sites.
-    sources : tuple of str
-        Every source that was compiled; of those without a site also such whose compilation then failed.
-    """
+    """The site log of one build, without what configure, CMake or meson compiled to query the compiler."""
 
     def __init__(self, records: list[SourceRecord]) -> None:
         records = [record for record in records if not _is_check(record)]
         self._records = records
+        # Metric → its sites, and places where its event may happen uncounted; each file, line and text once, in order.
         self.sites = _by_metric(site for record in records for site in record.sites)
         self.uncounted = _by_metric(site for record in records for site in record.uncounted)
+        # Source → why it is compiled without counters though it may hold sites.
         self.skipped = {record.source: record.reason for record in records if record.state == NOT_INSTRUMENTED}
+        # Every source that was compiled; of those without a site also such whose compilation then failed.
         self.sources = tuple(dict.fromkeys(record.source for record in records))
 
     def parsed_names(self, part: str) -> set[str]:
@@ -94,7 +85,11 @@ class SiteReport:
 
 def write_log(folder: str, records: list[SourceRecord]) -> None:
     """Write the log of one run of the wrapper, as a file of its own that appears whole."""
-    described = {"time_ns": time.time_ns(), "sources": [_described(record) for record in records]}
+    sources = [
+        record._asdict() | {key: [site._asdict() for site in getattr(record, key)] for key in ("sites", "uncounted")}
+        for record in records
+    ]
+    described = {"time_ns": time.time_ns(), "sources": sources}
     name = f"{time.time_ns():020d}-{os.getpid()}-{os.urandom(4).hex()}.json"
     write_whole(os.path.join(folder, name), json.dumps(described).encode())
 
@@ -149,14 +144,6 @@ def _by_metric(sites: Any) -> dict[str, tuple[LoggedSite, ...]]:
     for site in sites:
         found.setdefault(site.metric, {}).setdefault((site.file, site.line, site.text), site)
     return {metric: tuple(sorted(places.values(), key=lambda site: site[2:])) for metric, places in found.items()}
-
-
-def _described(record: SourceRecord) -> dict[str, Any]:
-    sites = {
-        "sites": [site._asdict() for site in record.sites],
-        "uncounted": [site._asdict() for site in record.uncounted],
-    }
-    return {**record._asdict(), **sites}
 
 
 def _read(described: dict[str, Any]) -> SourceRecord:

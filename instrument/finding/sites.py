@@ -8,10 +8,9 @@ from typing import Any, NamedTuple
 
 from clang.cindex import CursorKind
 
-from unperturbed.instrument.events.need import Selected
-from unperturbed.instrument.events.places import Function, InsertionPoint, Variable
-from unperturbed.instrument.events.targets import GaugeTarget, LineTarget, file_matches, is_glob, needed_words
-from unperturbed.instrument.finding.body import read_body
+from unperturbed.instrument.events.kind import InsertionPoint, ParsedFunction, Variable, load_kind, matches
+from unperturbed.instrument.events.targets import GaugeTarget, LineTarget, Selected, file_matches, is_glob, needed_words
+from unperturbed.instrument.finding.body import called, objects, read_body
 from unperturbed.instrument.finding.declarations import (
     FUNCTION_KINDS,
     RECORD_KINDS,
@@ -28,11 +27,18 @@ from unperturbed.instrument.finding.declarations import (
     typedef_names,
     variable_names,
 )
-from unperturbed.instrument.finding.expressions import called, objects
 from unperturbed.instrument.finding.gauges import Gauge, gauge_of, is_definition
-from unperturbed.instrument.finding.parse import ParsedText, UnreadableError, cursor_at, span
 from unperturbed.instrument.finding.prefilter import Selection
-from unperturbed.instrument.finding.preprocessed import PreprocessedText, next_token, words_like, words_with
+from unperturbed.instrument.finding.preprocessed import (
+    ParsedText,
+    PreprocessedText,
+    UnreadableError,
+    cursor_at,
+    next_token,
+    span,
+    words_like,
+    words_with,
+)
 
 _WITH_BODIES = FUNCTION_KINDS | SCOPE_KINDS
 _MAY_NEST = re.compile(rb"\][^][;]{0,80}[({]|\b(?:class|struct)\b")
@@ -58,7 +64,7 @@ class UncountedSite(NamedTuple):
     reason: str  # Why it is not counted
 
 
-class Found(NamedTuple):
+class FoundSites(NamedTuple):
     """What the search of one text found."""
 
     sites: list[Site]  # Gauges are last
@@ -67,13 +73,11 @@ class Found(NamedTuple):
     names: dict[str, set[str]]
 
 
-def find_sites(parsed: ParsedText, standard: str, metrics: Sequence[Selected]) -> Found:
+def find_sites(parsed: ParsedText, standard: str, metrics: Sequence[Selected]) -> FoundSites:
     """Find every place where the metrics' events happen.
 
     `metrics`: In the order of their indices.
 
-    Notes
-    -----
     A glob does not reach into system headers unless `file:` names them.
     """
     return _TextSearch(parsed, standard, metrics).run()
@@ -101,7 +105,7 @@ class _PointsByLine:
 
 
 class _TextSearch:
-    """The search of one text: walks its functions and hands each to the kinds of events in use. Implements `Search`."""
+    """Walks the functions of one text and hands each to the kinds of events in use. Implements `SiteSearch`."""
 
     def __init__(self, parsed: ParsedText, standard: str, metrics: Sequence[Selected]) -> None:
         self.data = parsed.text.data
@@ -123,7 +127,7 @@ class _TextSearch:
         self._uncounted: dict[tuple[int, int], UncountedSite] = {}
         self._names: dict[str, set[str]] = {}
 
-    def run(self) -> Found:
+    def run(self) -> FoundSites:
         spans = []
         for cursor in top_level(self._parsed):
             whole = span(cursor)
@@ -140,7 +144,7 @@ class _TextSearch:
             if around is None or self._selection.may_count(*around):
                 file, line = self._text.locate(offset)
                 raise UnreadableError(f"{file}:{line}: libclang: {message}")
-        return Found([*self._sites.values(), *self._gauges.values()], list(self._uncounted.values()), self._names)
+        return FoundSites([*self._sites.values(), *self._gauges.values()], list(self._uncounted.values()), self._names)
 
     def _may_count_in_system_header(self, cursor: Any) -> bool:
         """Return whether a member of a declaration in a system header may hold a site."""
@@ -173,7 +177,7 @@ class _TextSearch:
                 self.note_names("function", function.names[:1])
                 self._function(function)
 
-    def _function(self, function: Function) -> None:
+    def _function(self, function: ParsedFunction) -> None:
         for kind in self._kinds:
             kind.at_function(function)
         if not self._wants_body(function):
@@ -190,14 +194,14 @@ class _TextSearch:
         for kind in self._kinds:
             kind.at_variable(variable)
 
-    def _wants_body(self, function: Function) -> bool:
+    def _wants_body(self, function: ParsedFunction) -> bool:
         if function.outer is not None:
             return True
         may_nest = self.is_cxx and _MAY_NEST.search(self.data, function.opening, function.closing) is not None
         among = None if may_nest else self._selection.within_bodies
         return self._selection.may_count(function.start, function.end, among=among)
 
-    def add(self, metric: int, function: Function, point: InsertionPoint, *, in_constant: bool = False) -> None:
+    def add(self, metric: int, function: ParsedFunction, point: InsertionPoint, *, in_constant: bool = False) -> None:
         reason = self._why_uncountable(function, point)
         if reason:
             self.note_uncounted(metric, point.at, reason)
@@ -262,7 +266,7 @@ class _TextSearch:
             if reference.referenced.kind in FUNCTION_KINDS:
                 yield start, function_names(reference.referenced)
 
-    def written_objects(self, function: Function, expression: Any) -> Iterator[tuple[tuple[str, ...], bool]]:
+    def written_objects(self, function: ParsedFunction, expression: Any) -> Iterator[tuple[tuple[str, ...], bool]]:
         for declaration in objects(expression, self.data):
             if declaration.kind == CursorKind.FIELD_DECL:
                 yield field_names(declaration, self._typedefs), True
@@ -270,7 +274,7 @@ class _TextSearch:
                 yield variable_names(declaration, function), False
 
     def initialised_names(
-        self, variable: Any, function: Function | None
+        self, variable: Any, function: ParsedFunction | None
     ) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
         if not has_initialiser(variable, self.data):
             return None
@@ -278,7 +282,7 @@ class _TextSearch:
         records = record_names(record, self._typedefs) if record.kind in RECORD_KINDS else ()
         return variable_names(variable, function), records
 
-    def variable_names(self, variable: Any, function: Function | None) -> tuple[str, ...]:
+    def variable_names(self, variable: Any, function: ParsedFunction | None) -> tuple[str, ...]:
         return variable_names(variable, function)
 
     def is_definition(self, variable: Any) -> bool:
@@ -291,7 +295,7 @@ class _TextSearch:
             token, offset = next_token(self.data, offset + 1)
         return token == b"("
 
-    def _why_uncountable(self, function: Function, point: InsertionPoint) -> str:
+    def _why_uncountable(self, function: ParsedFunction, point: InsertionPoint) -> str:
         """Return why nothing can be inserted at a point; '' when it can."""
         if function.constant and (
             not self._constexpr_holds_statements or b"consteval" in self.data[function.start : function.opening]
@@ -302,3 +306,44 @@ class _TextSearch:
         if on_pragma or (point.form != "expression" and _LOOP_PRAGMA.search(before)):
             return "the statement must follow its #pragma"
         return ""
+
+
+# Without events.event, whose dataclasses would cost every command that is instrumented 8 ms.
+
+
+def candidates(parsed: ParsedText, metrics: Iterable[Selected]) -> dict[str, set[str]]:
+    """Return the names that a text has in place of the metrics' targets.
+
+    Result: `overload`: functions of the same name, with their parameters, as `f(int)` must be written. `lambda`:
+    lambdas, and functions of local classes, in the function of a target such as `f::lambda3`.
+    """
+    found: dict[str, set[str]] = {"overload": set(), "lambda": set()}
+    targets = [
+        kind.owner(metric.target)
+        for metric in metrics
+        if "function" in (kind := load_kind(metric.loader, metric.folder)).named
+    ]
+    overloaded = [target.partition("(")[0] for target in targets if "(" in target and "operator" not in target]
+    scopes = [scope for target in targets if (scope := target.partition("(")[0].rpartition("::")[0])]
+    for function in _functions(parsed) if overloaded or scopes else ():
+        if any(matches(function.names, target) for target in overloaded):
+            found["overload"].add(function.names[0] + _parameters(function))
+        if any(matches(function.names, scope) for scope in scopes):
+            nested = read_body(function, parsed.text.data).nested
+            found["lambda"] |= {name for inner in nested for name in inner.names[:-1]}
+    return found
+
+
+def _functions(parsed: ParsedText) -> Iterator[ParsedFunction]:
+    for cursor in top_level(parsed):
+        if parsed.text.is_system(span(cursor)[0]):
+            continue
+        for member in members(cursor):
+            function = function_of(member, parsed.text.data) if member.kind in FUNCTION_KINDS else None
+            if function is not None:
+                yield function
+
+
+def _parameters(function: ParsedFunction) -> str:
+    """Return a function's parameters as libclang writes them, without those of a template."""
+    return re.sub(r"^<[^(]*>", "", function.cursor.displayname[len(function.cursor.spelling) :])

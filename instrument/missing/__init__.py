@@ -1,1 +1,23 @@
-"""Why a software metric counts nothing, and which names could have been meant."""
+"""Why a software metric has no site in a build: the names that its sources have, and which of these would have one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from unperturbed.instrument.events.event import Event
+from unperturbed.instrument.finding.site_log import SiteReport
+
+
+def metrics_without_site(report: SiteReport, software: Mapping[str, Event]) -> dict[str, Event]:
+    """Return the compiled metrics that have no site."""
+    return {name: event for name, event in software.items() if event.means == "compiled" and not report.sites.get(name)}
+
+
+def missing_metrics(report: SiteReport, software: Mapping[str, Event]) -> dict[str, str]:
+    """Return a message for each compiled metric without a site."""
+    missing = metrics_without_site(report, software)
+    if not missing:
+        return {}
+    from unperturbed.instrument.missing.explain import why_missing  # noqa: PLC0415  loads the parser: some 50 ms
+
+    return {name: why_missing(name, event, report) for name, event in missing.items()}

@@ -1,10 +1,14 @@
-"""Why a software metric has no site in a build, and what could be meant instead."""
+"""Why a software metric has no site in a build, and what could be meant instead.
+
+Sources are parsed again for that: which names they have, and which of these have a site.
+"""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator
+import shutil
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache
 from itertools import chain, islice
@@ -13,9 +17,11 @@ from typing import NamedTuple
 
 from rapidfuzz import fuzz, process
 
+from unperturbed.common import supervision
 from unperturbed.common.wording import first_of
-from unperturbed.errors import SpecError
-from unperturbed.instrument.events.event import Event, compiled_kind, parse_event
+from unperturbed.instrument.command_line import LANGUAGES
+from unperturbed.instrument.events.event import Event, compiled_kind, select
+from unperturbed.instrument.events.kind import matches_form
 from unperturbed.instrument.events.targets import (
     file_matches,
     is_glob,
@@ -24,8 +30,9 @@ from unperturbed.instrument.events.targets import (
     needed_words,
     split_line,
 )
-from unperturbed.instrument.finding.parse import UnreadableError
+from unperturbed.instrument.finding.preprocessed import Facts, ParsedText, PreprocessedText, UnreadableError, parse
 from unperturbed.instrument.finding.site_log import SiteReport
+from unperturbed.instrument.finding.sites import FoundSites, find_sites
 from unperturbed.instrument.missing.names import (
     Source,
     functions_of,
@@ -34,7 +41,79 @@ from unperturbed.instrument.missing.names import (
     sources_with,
     written_names,
 )
-from unperturbed.instrument.missing.reparsing import TextsOfSource
+
+_COMPILERS = {"c": ("cc", "gcc", "clang"), "c++": ("c++", "g++", "clang++")}
+_STANDARDS = {"c": ("gnu17",), "c++": ("gnu++17", "gnu++20")}
+
+
+class SourceText(NamedTuple):
+    """A source that is parsed again because a metric has no site."""
+
+    parsed: ParsedText
+    standard: str  # Of the language
+
+    def names(self, event: Event) -> dict[str, set[str]]:
+        """Return the text's names as in `FoundSites`, as far as targets of an event's kind could have them."""
+        kind = compiled_kind(event.kind)
+        place = kind.line_of(event.target)
+        lines = [Event(event.kind, f"{place[0]}:1")] if place else []
+        enumerating = [Event(name, target) for name, target in kind.enumerating]
+        return self._search([*enumerating, *lines]).names
+
+    def with_sites(self, events: Sequence[Event]) -> list[Event]:
+        """Return those of some events that have a site in the text."""
+        placed = {site.metric for site in self._search(events).sites}
+        return [event for number, event in enumerate(events) if number in placed]
+
+    def _search(self, events: Sequence[Event]) -> FoundSites:
+        selected = [select("", number, event) for number, event in enumerate(events)]
+        return find_sites(self.parsed, self.standard, selected)
+
+
+class TextsOfSource:
+    """A source parsed again, by each language standard when it is first asked for; see `reparse`."""
+
+    def __init__(self, folder: str, source: str, include_folders: Sequence[str]) -> None:
+        self._made: list[SourceText] = []
+        self._others = reparse(folder, source, include_folders)
+
+    def __iter__(self) -> Iterator[SourceText]:
+        """Yield the texts."""
+        yield from self._made
+        for text in self._others:
+            self._made.append(text)
+            yield text
+
+
+def reparse(folder: str, source: str, include_folders: Sequence[str]) -> Iterator[SourceText]:
+    """Yield a source's syntax trees by several language standards, as far as it is readable without its macros.
+
+    Result: One for each standard by which libclang can read the source; the command's own macros are unknown.
+    """
+    language = LANGUAGES.get(Path(source).suffix, "")
+    preprocessed = language.endswith("cpp-output")
+    language = "c++" if "++" in language else "c"
+    for standard in _STANDARDS[language]:
+        if preprocessed:
+            data = Path(folder, source).read_bytes()
+        else:
+            compiler = next(filter(None, map(shutil.which, _COMPILERS[language])), None)
+            if compiler is None:
+                return
+            folders = [f"-I{each}" for each in include_folders]
+            words = [compiler, "-E", "-x", language, f"-std={standard}", *folders, source]
+            result = supervision.run(words, cwd=folder, capture_output=True)
+            if result.returncode:
+                return
+            data = result.stdout
+        try:
+            parsed = parse(
+                PreprocessedText(data), language, Facts(clang=False, machine="", standard=standard, target="")
+            )
+        except UnreadableError:
+            continue
+        yield SourceText(parsed, standard)
+
 
 _SHOWN_FILES = 8
 _SHOWN_NAMES = 3
@@ -135,8 +214,9 @@ def nearest_names(event: Event, report: SiteReport, *, surely: bool = False) -> 
 @lru_cache(maxsize=64)
 def _similar(event: Event, report: SiteReport) -> _Similar:
     """Look into the sources again, for names that would have a site as targets of the same kind."""
-    place = compiled_kind(event.kind).line_of(event.target)
-    bare = _unfiltered(event)
+    kind = compiled_kind(event.kind)
+    place = kind.line_of(event.target)
+    bare = replace(event, target=kind.without_file(event.target), within=None, file=None, add=None)
     words = [
         word
         for word, _, _ in process.extract(
@@ -153,7 +233,8 @@ def _similar(event: Event, report: SiteReport) -> _Similar:
         names = _with_sites(bare, _texts(report, source), words)
         if names is None:
             unread.append(source[1])
-            known = functions_of([source]) if _is_of_functions(event.kind) else set()
+            # Targets of some kinds are the functions that a source defines.
+            known = functions_of([source]) if kind.named == ("function",) and not kind.written_as else set()
             names = [name for name in known if _likeness(bare, name) >= _NEAR]
         found |= {name: _likeness(bare, name) for name in names}
         if sum(likeness >= 100 * _OWN for likeness in found.values()) >= _SHOWN_NAMES or (place and found):
@@ -161,17 +242,6 @@ def _similar(event: Event, report: SiteReport) -> _Similar:
     others = sorted(found.keys() - {bare.target}, key=lambda name: (-found[name], name))[:_SHOWN_NAMES]
     nearest = tuple(name for name in others if found[name] >= found[others[0]] - _BEHIND)
     return _Similar(nearest, bare.target in found, tuple(unread))
-
-
-def _unfiltered(event: Event) -> Event:
-    """Return an event without what narrows it."""
-    target = compiled_kind(event.kind).without_file(event.target)
-    return replace(event, target=target, within=None, file=None, add=None)
-
-
-def _is_of_functions(kind: str) -> bool:
-    """Return whether the targets of a kind are the functions that a source defines."""
-    return compiled_kind(kind).named == ("function",) and not compiled_kind(kind).written_as
 
 
 def _sources(event: Event, report: SiteReport, words: list[str], file: str) -> Iterator[Source]:
@@ -202,7 +272,11 @@ def _with_sites(event: Event, texts: TextsOfSource, words: list[str]) -> list[st
                 if (likeness := _likeness(event, name)) >= _NEAR
             }
             tried = [event.target, *sorted(likely, key=lambda name: (-likely[name], name))[:_TRIED]]
-            targets = [replace(event, target=name) for name in dict.fromkeys(tried) if _is_target(event.kind, name)]
+            targets = [
+                replace(event, target=name)
+                for name in dict.fromkeys(tried)
+                if name.strip() == name and matches_form(kind, name)
+            ]
             found = text.with_sites(targets)
             if not found and (further := kind.propose_further(words)):
                 found = text.with_sites([replace(event, target=name) for name in further])
@@ -219,14 +293,6 @@ def _likeness(event: Event, name: str) -> float:
         return 100 / (1 + abs(place[1] - line[1]) / 1e6)
     own = fuzz.ratio(last_part(event.target), last_part(name))
     return max(fuzz.ratio(event.target, name), _OWN * own if own >= _ALIKE else 0.0)
-
-
-def _is_target(kind: str, name: str) -> bool:
-    try:
-        parse_event({kind: name})
-    except SpecError:
-        return False
-    return True
 
 
 def _reasons(name: str, event: Event, report: SiteReport) -> Iterator[str]:
@@ -272,12 +338,10 @@ def _nearest(event: Event, report: SiteReport) -> str:
         names = [f"{file}:…" for file, _, _ in ranked]
     if names:
         return f"; nearest names: {', '.join(names)}"
-    unread = (
-        f" in what can be read again, which is not {first_of(_distinct(similar.unread), _SHOWN_NAMES)}"
-        if similar.unread
-        else ""
-    )
-    return f"; no name is near it{unread}"
+    if similar.unread:
+        unread = first_of(_distinct(similar.unread), _SHOWN_NAMES)
+        return f"; no name is similar in what can be read again, which is not {unread}"
+    return "; no name is similar"
 
 
 def _filtered_out(event: Event, report: SiteReport) -> str:

@@ -13,11 +13,10 @@ from unperturbed.instrument.finding.preprocessed import PreprocessedText
 
 _KEYWORD_TABLE = """
     if else for while do switch case default return goto break continue sizeof typedef struct union enum static
-    extern inline
-    const volatile void int char short long unsigned signed float double register auto restrict class public private
-    protected
-    template typename namespace using operator new delete this throw try catch __attribute__ __extension__ __asm__ asm
-    __builtin_expect defined alignof decltype noexcept constexpr virtual explicit friend bool true false nullptr
+    extern inline const volatile void int char short long unsigned signed float double register auto restrict class
+    public private protected template typename namespace using operator new delete this throw try catch
+    __attribute__ __extension__ __asm__ asm __builtin_expect defined alignof decltype noexcept constexpr virtual
+    explicit friend bool true false nullptr
 """
 _KEYWORDS = frozenset(_KEYWORD_TABLE.split())
 _FLOW = frozenset({"if", "else", "for", "while", "do", "switch", "catch", "return"})

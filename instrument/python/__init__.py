@@ -1,1 +1,293 @@
-"""Functions of Python programs: where they are, and the import hook that counts their entries."""
+"""Metrics that count functions of a Python program: where they are, and what sets the import hook up.
+
+The hook (`injected/`) puts one statement into the chosen functions when their modules are compiled. Nothing of the
+program is built or written.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from unperturbed.common import supervision
+from unperturbed.common.wording import nearest
+from unperturbed.errors import HostError, SpecError
+from unperturbed.instrument.events.event import Event
+from unperturbed.instrument.python.injected.command_line import CommandLine, read_command_line
+
+_LOOKUP = Path(__file__).parent / "injected/lookup.py"
+_MOST_METRICS = 256
+_OLDEST = (3, 9)
+_SHOWN_NAMES = 3
+_PATIENCE_S = 60
+_IMPORTED = re.compile(r"(\S+) \(defined elsewhere: from (\S+)\)")
+_MOST_STEPS = 3
+"""Modules that a name may be handed through."""
+
+
+@dataclass(frozen=True)
+class PythonSite:
+    """A function that a metric counts: file, line of its `def`, that line's text, dotted name."""
+
+    file: str
+    line: int
+    text: str
+    function: str
+
+
+@dataclass(frozen=True)
+class PythonSites:
+    """What the program's interpreter knows of the metrics."""
+
+    sites: Mapping[str, tuple[PythonSite, ...]]  # Metric → functions that count
+    uncounted: Mapping[str, tuple[str, ...]]  # Metric → which calls are not counted, and why
+    interpreter: Path  # Its binary
+    version: str  # Such as `3.11.2`
+    free_threaded: bool  # It runs threads at once; hits are then counted by atomic additions
+
+
+def python_environment(environment: Mapping[str, str], hook: Path) -> dict[str, str]:
+    """Return the variable that has a Python program count.
+
+    `hook`: What `prepare_python_hook` returned. The sampler's runtime has to be preloaded.
+    Result: PYTHONPATH, led by the hook's folder. The first Python process takes that out: those that it starts run
+    without the hook, as no sampler reads their counters.
+    """
+    own = environment.get("PYTHONPATH")
+    return {"PYTHONPATH": f"{hook}{os.pathsep}{own}" if own else str(hook)}
+
+
+def prepare_python_hook(
+    command: Sequence[str],
+    software: Mapping[str, Event],
+    *,
+    environment: Mapping[str, str],
+    folder: Path,
+    library: Path,
+    cache: Path,
+) -> Path:
+    """Compile the hook, and the modules that it counts in, for the interpreter that the command starts.
+
+    `software`: Name → event of all software metrics, in the order of their numbers; those of other means are passed
+    over.
+    Result: The hook's folder, which runs read and never write. A module whose source has changed since is compiled by
+    the run itself.
+    """
+    targets = {number: event.target for number, event in enumerate(software.values()) if event.means == "python"}
+    if len(targets) > _MOST_METRICS:
+        raise SpecError(
+            f"{len(targets)} metrics of Python functions; one run counts {_MOST_METRICS} at most: leave some out"
+        )
+    interpreter = _Interpreter(command, environment, folder)
+    question = {"numbers": list(targets), "library": str(library), "cache": str(cache)}
+    return Path(interpreter.answer("prepare", list(targets.values()), **question)["folder"])
+
+
+def find_python_sites(
+    command: Sequence[str], software: Mapping[str, Event], *, environment: Mapping[str, str], folder: Path
+) -> PythonSites:
+    """Find the functions of every `python` metric, by asking the interpreter that the command starts.
+
+    `command`: Of the program: an interpreter with a script, `-m module` or `-c text`, or a script whose first line
+    names its interpreter.
+    `software`: Name → event of all software metrics; those of other means are passed over.
+
+    Nothing of the program is imported or run: packages are looked for by the finders that are there when the
+    interpreter starts. What a package does to its own path while it is imported is not known.
+    """
+    metrics = {name: event for name, event in software.items() if event.means == "python"}
+    interpreter = _Interpreter(command, environment, folder)
+    interpreter.check_options()
+    answer = interpreter.find([event.target for event in metrics.values()])
+    sites: dict[str, tuple[PythonSite, ...]] = {}
+    uncounted: dict[str, tuple[str, ...]] = {}
+    for (name, event), found in zip(metrics.items(), answer["answers"], strict=True):
+        if not found["sites"]:
+            raise SpecError(
+                f"software metric {name!r}: {_missing(event.target, found, answer['version'], interpreter)}"
+            )
+        sites[name] = tuple(PythonSite(*site) for site in found["sites"])
+        uncounted[name] = tuple(_uncounted_calls(found, interpreter.line))
+    return PythonSites(sites, uncounted, interpreter.path, answer["version"], answer["free_threaded"])
+
+
+def _interpreter(command: Sequence[str], environment: Mapping[str, str], folder: Path) -> tuple[Path, Sequence[str]]:
+    """Return the interpreter's binary and the words behind it, through the first line of a script."""
+    path = shutil.which(
+        command[0] if "/" not in command[0] else str(folder / command[0]), path=environment.get("PATH", os.defpath)
+    )
+    if path is None:
+        raise SpecError(f"{command[0]}: there is no such program")
+    with Path(path).open("rb") as file:
+        begin = file.read(256)
+    if begin.startswith(b"\x7fELF") and "python" in Path(path).name:
+        return Path(path), command[1:]  # any other would be run with words that it takes for something else
+    shown = begin[2:].split(b"\n")[0].decode(errors="replace").split(maxsplit=1) if begin.startswith(b"#!") else []
+    if not shown:
+        raise SpecError(
+            f"{path}: not a Python program; a metric of Python functions needs a command such as `python3 script.py`"
+        )
+    name = Path(shown[0]).name
+    if name == "env" and "python" in shown[-1]:
+        raise SpecError(
+            f"{path}: started by env(1), which then becomes another program that no sampler is in; write "
+            f"`python3 {command[0]}` in `run:`"
+        )
+    if "python" not in name:
+        raise SpecError(
+            f"{path}: a script that {shown[0]} runs; name the Python interpreter that does the work, by its path"
+        )
+    return Path(shown[0]), [*shown[1:], path, *command[1:]]
+
+
+class _Interpreter:
+    """The interpreter that a command starts, with the program's own options, environment and folder."""
+
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str], folder: Path) -> None:
+        self.path, words = _interpreter(command, environment, folder)
+        self.line = read_command_line(list(words))
+        self._environment = {**environment, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONIOENCODING": "utf-8"}
+        self._folder = folder
+
+    def check_options(self) -> None:
+        """Refuse options with which no hook can be set."""
+        for letter, meaning in (("I", "isolated"), ("E", "without the environment"), ("S", "without its site module")):
+            if letter in self.line.letters:
+                raise SpecError(
+                    f"{self.path.name} -{letter} runs {meaning}: no hook can be set. Leave -{letter} out of "
+                    f"`run:` (or of the script's first line)"
+                )
+
+    def find(self, targets: Sequence[str]) -> dict[str, Any]:
+        """Return where the functions are that targets name."""
+        answer = self.answer("find", targets)
+        if answer["implementation"] != "cpython" or tuple(map(int, answer["version"].split(".")))[:2] < _OLDEST:
+            raise HostError(
+                f"{self.path}: {answer['implementation']} {answer['version']}; functions are counted in CPython "
+                f"3.9 and later"
+            )
+        if answer["ignores_environment"] or answer["has_no_site"]:
+            raise SpecError(f"{self.path}: it runs without its environment or its site module here: no hook can be set")
+        return answer
+
+    def answer(self, task: str, targets: Sequence[str], **question: object) -> dict[str, Any]:
+        """Return the answer of `injected/lookup.py`, which the interpreter runs."""
+        main = {"kind": self.line.kind, "value": self.line.value}
+        try:
+            done = supervision.run(
+                [str(self.path), *self.line.options, str(_LOOKUP)],
+                input=json.dumps({"task": task, "targets": targets, "main": main, **question}),
+                cwd=self._folder,
+                env=self._environment,
+                capture_output=True,
+                encoding="utf-8",
+                errors="surrogateescape",
+                timeout=_PATIENCE_S,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise HostError(f"{self.path}: the interpreter does not run here ({error})") from None
+        try:
+            answer: dict[str, Any] = json.loads(done.stdout[done.stdout.index('{"version"') :])
+        except ValueError:
+            output = done.stderr.strip()[-1000:]
+            raise HostError(
+                f"{self.path}: it cannot report where functions are; is it CPython 3.9 or later? It wrote:\n{output}"
+            ) from None
+        return answer
+
+
+def _missing(target: str, found: Mapping[str, Any], version: str, interpreter: _Interpreter) -> str:
+    if found["replaced"]:
+        function, _, reason = found["replaced"][0]
+        return f"{function} is {reason}: Python code of that name never runs. {_instead(target)}"
+    if found["reasons"]:
+        module, file, reason = found["reasons"][0]
+        where = f" ({file})" if file else ""
+        hint = (
+            _instead(target)
+            if reason == "written in C"
+            else "Name a function of a module of the program's own, or of one that it imports"
+        )
+        return f"{target}: the module {module}{where} is {reason}. {hint}"
+    if f"{target} (a lambda)" in found["known"]:
+        return f"{target} is a lambda, which cannot be counted by its name: make it a function with def"
+    message = f"no function {target} is defined where {_shown(interpreter.line)} finds it with Python {version}"
+    if defined := _defined_elsewhere(target, found["known"], interpreter):
+        return f"{message}; it is defined elsewhere: did you mean {defined}?"
+    return f"{message}{_nearest(target, found['known'])}"
+
+
+def _nearest(target: str, known: Sequence[str]) -> str:
+    own = target.rpartition(".")[2]
+    elsewhere = [name for name in known if name.partition(" ")[0].rpartition(".")[2] == own]
+    names = list(dict.fromkeys([*elsewhere, *nearest(target, known)]))[:_SHOWN_NAMES]
+    if names:
+        return f"; nearest names: {', '.join(names)}"
+    return (
+        "; no name is similar"
+        if known
+        else f": there is no module {target.partition('.')[0]!r}, or it defines no functions"
+    )
+
+
+def _defined_elsewhere(
+    target: str, known: Sequence[str], interpreter: _Interpreter, *, steps: int = _MOST_STEPS
+) -> str:
+    """Return the name under which a target is defined whose module only imports it; '' when none is found."""
+    imported = {name: module for item in known for name, module in _IMPORTED.findall(item)}
+    parts = target.split(".")
+    for length in range(len(parts), 1, -1):
+        home, module = parts[: length - 1], imported.get(".".join(parts[:length]))
+        if module is None:
+            continue
+        inner = module.lstrip(".")
+        up = len(module) - len(inner)
+        # A package's own module is one level higher than any other.
+        bases = [home[: len(home) - up + 1], home[: len(home) - up]] if up else [[]]
+        guesses = [".".join([*base, *filter(None, [inner]), *parts[length - 1 :]]) for base in bases]
+        answers = interpreter.find(guesses)["answers"]
+        defined = next((guess for guess, answer in zip(guesses, answers, strict=True) if answer["sites"]), "")
+        if defined or steps == 1:
+            return defined
+        further = (
+            _defined_elsewhere(guess, answer["known"], interpreter, steps=steps - 1)
+            for guess, answer in zip(guesses, answers, strict=True)
+        )
+        return next(filter(None, further), "")
+    return ""
+
+
+def _instead(target: str) -> str:
+    own = target.rpartition(".")[2]
+    return (
+        f"Take the library's own function by {{preload: …}} or {{probe: {{uprobe: …}}}}, or a Python function "
+        f"that calls {own}"
+    )
+
+
+def _shown(line: CommandLine) -> str:
+    return {"script": line.value, "module": f"-m {line.value}", "code": "the text of -c", "stdin": "stdin"}[line.kind]
+
+
+def _uncounted_calls(found: Mapping[str, Any], line: CommandLine) -> list[str]:
+    uncounted = []
+    for reason in dict.fromkeys(reason for _, _, reason in (*found["replaced"], *found["reasons"])):
+        names = [name for name, _, other in (*found["replaced"], *found["reasons"]) if other == reason]
+        more = f" and {len(names) - _SHOWN_NAMES} others" if len(names) > _SHOWN_NAMES else ""
+        uncounted.append(f"{', '.join(names[:_SHOWN_NAMES])}{more}: {reason}")
+    if line.kind == "module" and line.value.partition(".")[0] == "pytest":
+        uncounted.append(
+            "pytest compiles test modules, conftest.py and its plugins itself: their functions are not counted"
+        )
+    if line.kind == "module" and line.value in ("cProfile", "profile", "trace", "runpy", "pdb", "coverage"):
+        uncounted.append(
+            f"{line.value} compiles the script that it runs itself: only functions of its modules are counted"
+        )
+    return uncounted

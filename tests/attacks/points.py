@@ -30,7 +30,7 @@ POINTS = (
     Point("facts are recorded", "harness.campaign.manifest:Manifest.set_facts"),
     Point("a change of the manifest is half made", "harness.campaign.manifest:Manifest._change"),
     Point("the host is described", "harness.campaign.preparation:detect_host"),
-    Point("a runtime is compiled", "collectors.runtime.build:_build"),
+    Point("a runtime is compiled", "collectors.runtime:_build"),
     Point("the source is copied", "harness.program.build:copy_source"),
     Point("a toolchain is written", "harness.program.build:write_toolchain"),
     Point("a program is built", "harness.program.build:compile_tree"),

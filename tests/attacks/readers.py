@@ -128,7 +128,7 @@ def _look_at(trace: Any) -> object:
 
 def _trace_description(content: bytes, folder: Path) -> object:
     from unperturbed.collectors.data import Trace
-    from unperturbed.collectors.data.parquet import encode_parquet
+    from unperturbed.collectors.data.files import encode_parquet
 
     file = folder / "trace.parquet"
     described = _json(content)
@@ -205,7 +205,7 @@ def _sweep(content: bytes, folder: Path) -> object:
     import polars as pl
 
     from unperturbed.collectors.data import read_sweep, read_sweep_facts
-    from unperturbed.collectors.data.parquet import encode_parquet
+    from unperturbed.collectors.data.files import encode_parquet
     from unperturbed.harness.methods.causal.reading import missing_points
 
     first, _, rest = content.partition(b"\n")

@@ -169,7 +169,7 @@ def trace_tree() -> bytes:
 @functools.cache
 def parquet_file() -> bytes:
     """Return that trace as a file."""
-    from unperturbed.collectors.data.parquet import encode_parquet
+    from unperturbed.collectors.data.files import encode_parquet
 
     return encode_parquet(trace_frame(), "unperturbed", json.loads(trace_tree()))
 

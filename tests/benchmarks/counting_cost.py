@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unperturbed.collectors.records.file import Setup, create_record_file, read_record_file
-from unperturbed.collectors.runtime.build import build_observer
+from unperturbed.collectors.runtime import build_observer
 
 __all__ = ["added_in_blocks", "median_interval", "run_observed"]
 

@@ -27,7 +27,7 @@ import numpy as np
 from instrument_uprobe import run_counted
 from sampler_report import Section, Table, deliver, host_state, parse_arguments
 
-from unperturbed.collectors.runtime.build import BOUNDS, runtime_files
+from unperturbed.collectors.runtime import BOUNDS, runtime_files
 from unperturbed.common.user_cache import user_cache
 from unperturbed.harness.program.sources import debian_source
 from unperturbed.instrument.compiler.toolchain import write_toolchain

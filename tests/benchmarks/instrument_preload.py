@@ -22,7 +22,7 @@ from counting_cost import added_in_blocks, median_interval, run_observed
 from numpy.typing import NDArray
 from sampler_report import Section, Table, deliver, host_state, parse_arguments
 
-from unperturbed.collectors.runtime.build import build_interposer, build_preload
+from unperturbed.collectors.runtime import build_interposer, build_preload
 from unperturbed.errors import RunError
 from unperturbed.instrument.binaries.interposition import Interposed, interposer_source
 

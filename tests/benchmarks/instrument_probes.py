@@ -22,9 +22,9 @@ from counting_cost import median_interval
 from numpy.typing import NDArray
 from sampler_report import Section, Table, deliver, host_state, parse_arguments
 
-from unperturbed.collectors.kernel_probes.registration import register_probes
+from unperturbed.collectors.kernel_probes import register_probes
 from unperturbed.collectors.records.file import Probe, Setup, create_record_file, read_record_file
-from unperturbed.collectors.runtime.build import BOUNDS, INCLUDE, build_observer, runtime_files
+from unperturbed.collectors.runtime import BOUNDS, INCLUDE, build_observer, runtime_files
 from unperturbed.errors import HostError, RunError
 from unperturbed.instrument.binaries.probes import find_probes
 from unperturbed.instrument.events import Event

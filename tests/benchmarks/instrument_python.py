@@ -26,10 +26,10 @@ from counting_cost import added_in_blocks, median_interval, run_observed
 from numpy.typing import NDArray
 from sampler_report import Section, Table, deliver, host_state, parse_arguments
 
-from unperturbed.collectors.runtime.build import build_preload, build_python_counter
+from unperturbed.collectors.runtime import build_preload, build_python_counter
 from unperturbed.errors import RunError
 from unperturbed.instrument.events import Event
-from unperturbed.instrument.python.metrics import prepare_python_hook, python_environment
+from unperturbed.instrument.python import prepare_python_hook, python_environment
 
 _CALLS, _ROUNDS = 100_000, 5
 _MOST_DIFFERENT = 0.001

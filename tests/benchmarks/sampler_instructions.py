@@ -24,7 +24,7 @@ from sampler_report import Section, Table, deliver, host_state, parse_arguments
 from sampler_stepping import step_handlers
 
 from unperturbed.collectors.records.file import SIGNAL, Records, Setup, create_record_file, read_record_file
-from unperturbed.collectors.runtime.build import build_observer
+from unperturbed.collectors.runtime import build_observer
 from unperturbed.collectors.sources import Event
 from unperturbed.errors import RunError
 

@@ -13,7 +13,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from unperturbed.collectors.runtime.build import BOUNDS, INCLUDE, runtime_files
+from unperturbed.collectors.runtime import BOUNDS, INCLUDE, runtime_files
 from unperturbed.collectors.sources import Event
 
 __all__ = ["EIGHT_EVENTS", "METRICS", "THREE_EVENTS", "UNITS", "build_program", "environment"]

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from sampler_program import METRICS, THREE_EVENTS, environment
 
 from unperturbed.collectors.records.file import Setup, create_record_file, read_record_file
-from unperturbed.collectors.runtime.build import build_observer
+from unperturbed.collectors.runtime import build_observer
 from unperturbed.errors import HostError, RunError
 
 __all__ = ["Clock", "Run", "Sampler", "calibrate", "measure", "processors", "require_tools", "wait_until_quiet"]

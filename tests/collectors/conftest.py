@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from unperturbed.collectors.runtime.build import BOUNDS, INCLUDE, runtime_files
+from unperturbed.collectors.runtime import BOUNDS, INCLUDE, runtime_files
 
 
 @pytest.fixture(scope="session")

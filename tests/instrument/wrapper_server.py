@@ -29,12 +29,12 @@ __all__ = ["serve_wrapper", "served_wrapper"]
 _LOADED = (
     "unperturbed.instrument.compiler.wrapper",
     "unperturbed.instrument.compiler.facts",
-    "unperturbed.instrument.compiler.include_dirs",
+    "unperturbed.instrument.compiler.facts",
     "unperturbed.instrument.finding.rewrite",
     "unperturbed.instrument.finding.sites",
-    "unperturbed.instrument.layout.link_log",
-    "unperturbed.instrument.layout.relink",
-    "unperturbed.instrument.missing.candidates",
+    "unperturbed.instrument.layout",
+    "unperturbed.instrument.layout",
+    "unperturbed.instrument.finding.sites",
 )
 _CLIENT = Path(__file__).with_name("wrapper_client.c")
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.pmu.architectures import ARM64, Architecture
 from tests.pmu.machine import Machine
 from unperturbed.collectors.records.file import Records, Setup, create_record_file, read_record_file
-from unperturbed.collectors.runtime.build import BOUNDS, INCLUDE, runtime_files
+from unperturbed.collectors.runtime import BOUNDS, INCLUDE, runtime_files
 from unperturbed.errors import HostError, RunError
 
 __all__ = ["COMPILER", "Case", "Result", "build_program", "compile_text", "no_servers", "run_cases"]

@@ -11,7 +11,7 @@ from tests.pmu.architectures import NEWEST_ARM64
 from tests.pmu.cases import COMPILER, Result, build_program, run_cases
 from tests.pmu.machine import Machine, prepare_machine
 from tests.pmu.matrix import CASES, CASES_OF_ANOTHER
-from unperturbed.collectors.runtime.build import build_observer, build_trials
+from unperturbed.collectors.runtime import build_observer, build_trials
 
 
 @pytest.fixture(scope="session")

@@ -25,7 +25,7 @@ from tests.pmu.matrix import (
 )
 from tests.pmu.packages import fetch_papi
 from unperturbed.collectors.records.file import Setup
-from unperturbed.collectors.runtime.build import build_observer, build_trials
+from unperturbed.collectors.runtime import build_observer, build_trials
 from unperturbed.collectors.sources import Event
 
 __all__ = ["MODES", "ROUNDS", "cases_of", "is_installed", "run_architecture"]

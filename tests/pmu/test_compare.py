@@ -22,7 +22,7 @@ from unperturbed.analysis.perturbation import Baseline, combine_checks
 from unperturbed.collectors.data import Metric, Trace
 from unperturbed.collectors.records.assemble import assemble
 from unperturbed.collectors.records.file import Setup
-from unperturbed.collectors.runtime.build import build_preload
+from unperturbed.collectors.runtime import build_preload
 from unperturbed.collectors.sources import Event, Pass
 from unperturbed.harness.drafts.command import Choices, describe_comparison
 from unperturbed.harness.spec.campaign_spec import CampaignSpec

@@ -11,8 +11,8 @@ import pytest
 from tests.pmu.architectures import NEWEST_ARM64
 from tests.pmu.machine import Machine
 from unperturbed.collectors.records.file import Records, Setup, create_record_file, read_record_file
-from unperturbed.collectors.runtime.build import BOUNDS, build_observer, runtime_files
-from unperturbed.instrument.command_line.command import parse_command
+from unperturbed.collectors.runtime import BOUNDS, build_observer, runtime_files
+from unperturbed.instrument.command_line import parse_command
 from unperturbed.instrument.compiler.settings import read_settings
 from unperturbed.instrument.compiler.toolchain import write_toolchain
 from unperturbed.instrument.compiler.wrapper import run

@@ -21,7 +21,7 @@ from tests.pmu.machine import Machine
 from tests.pmu.matrix import HARDWARE, SAMPLERS
 from tests.pmu.packages import fetch_guest, fetch_tools
 from unperturbed.collectors.records.file import Setup
-from unperturbed.collectors.runtime.build import build_interposer, build_observer, build_preload
+from unperturbed.collectors.runtime import build_interposer, build_observer, build_preload
 from unperturbed.instrument.binaries.interposition import Interposed, interposer_source, is_bound_within
 
 PROCESSORS = {

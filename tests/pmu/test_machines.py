@@ -20,8 +20,8 @@ from tests.pmu.matrix import PERIOD, SAMPLERS, SHORT_TURNS, TEAM_WORK, TURNS, WO
 from tests.pmu.test_counts import counted, whole
 from tests.pmu.test_instrument import run_instrumented
 from tests.pmu.test_refusals import refused
+from unperturbed.collectors.records.counts import missed_overflows, skids
 from unperturbed.collectors.records.file import Mark, Setup
-from unperturbed.collectors.records.work import missed_overflows, skids
 from unperturbed.collectors.sources import Event
 
 pytestmark = pytest.mark.long

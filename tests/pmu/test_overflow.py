@@ -17,8 +17,8 @@ from tests.pmu.matrix import CASES, HARDWARE, INTERVAL_NS, PERIOD, SAMPLERS, SHO
 from tests.pmu.test_counts import counted, reference, whole
 from unperturbed.collectors.data import Trace
 from unperturbed.collectors.records.assemble import assemble
+from unperturbed.collectors.records.counts import missed_overflows, skids
 from unperturbed.collectors.records.file import Mark, Records
-from unperturbed.collectors.records.work import missed_overflows, skids
 from unperturbed.collectors.sources import Pass
 from unperturbed.collectors.sources.perf import events as perf_event
 from unperturbed.errors import RunError

@@ -31,7 +31,7 @@ from tests.pmu.matrix import (
 from tests.pmu.packages import fetch_papi
 from tests.pmu.test_counts import counted, whole
 from tests.pmu.test_refusals import refused
-from unperturbed.collectors.records.work import missed_overflows
+from unperturbed.collectors.records.counts import missed_overflows
 
 pytestmark = pytest.mark.long  # what the sources of other releases offer changes, and must not stop a change of ours
 

@@ -1,13 +1,230 @@
-"""PAPI: presets and native names, opened by libpapi in the measured program, or by the observer that attaches to it."""
+"""PAPI: presets and native names, opened by libpapi in the measured program, or by the observer that attaches to it.
+
+The library is the one that UNPERTURBED_PAPI names, else the newest of the system's. Where none is installed, the one
+inside the wheel of python-papi serves the observer (PAPI 6.0, built for x86-64); it cannot be loaded into a program
+that is not Python. For the catalogue each event is tried, and refusals are explained: an old library, a missing
+permission or a missing PMU.
+"""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from ctypes.util import find_library
+from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 
-from unperturbed.collectors.sources.papi.events import chosen_library, event, metric, observer_library
-from unperturbed.collectors.sources.papi.listing import catalogue
-from unperturbed.collectors.sources.perf.events import PREFIX
-from unperturbed.collectors.sources.source import Source
+from unperturbed.collectors.data.trace import Metric
+from unperturbed.collectors.sources.catalogue import PRESETS, preset_unit
+from unperturbed.collectors.sources.perf.events import ANY, PREFIX
+from unperturbed.collectors.sources.perf.listing import (
+    MOST_TOGETHER,
+    NO_PMU,
+    REFUSED,
+    Host,
+    KernelAnswers,
+    KernelSurvey,
+    survey_kernel,
+)
+from unperturbed.collectors.sources.perf.names import ALIASES, GENERIC, parse
+from unperturbed.collectors.sources.source import (
+    Answer,
+    CatalogueEntry,
+    Event,
+    Source,
+    SourceCatalogue,
+    SourceState,
+    SourceSupport,
+    Trials,
+)
+from unperturbed.errors import HostError, UnperturbedError
+
+LIBRARY_VARIABLE = "UNPERTURBED_PAPI"
+"""Names the library that is loaded, where several are installed."""
+_PERF = "perf::"
+_LONGEST = 255
+"""Bytes of a path in a record file."""
+
+_GENERIC = {name.upper(): known for name, known in GENERIC.items()}
+_ALIASES = {alias.upper(): name.upper() for alias, name in ALIASES.items()}
+
+
+def chosen_library() -> str:
+    """Return the PAPI library that the environment variable UNPERTURBED_PAPI names, '' without it.
+
+    Result: An absolute path, or a name that the dynamic linker looks for, such as `libpapi.so.7.0`.
+    """
+    named = os.environ.get(LIBRARY_VARIABLE, "")
+    if "/" not in named:
+        return named
+    path = Path(named).absolute()
+    if not path.is_file():
+        raise HostError(f"{LIBRARY_VARIABLE} is {named}: there is no such file; name a PAPI library, or unset it")
+    if len(os.fsencode(path)) > _LONGEST:
+        raise HostError(
+            f"{LIBRARY_VARIABLE} is {path}: the path has more than {_LONGEST} bytes; make a shorter link to it"
+        )
+    return str(path)
+
+
+def observer_library() -> str:
+    """Return the PAPI library that the observer loads: the chosen one, or where the system has none the wheel's."""
+    chosen = chosen_library()
+    return chosen if chosen or find_library("papi") is not None else wheel_library()
+
+
+def wheel_library() -> str:
+    """Return the path of the PAPI library in python-papi's wheel, '' without that; nothing of it is imported."""
+    found = find_spec("pypapi")
+    folders = found.submodule_search_locations if found is not None else None
+    files = [file for folder in folders or () for file in Path(folder).glob("_papi*.so")]
+    return str(files[0]) if files else ""
+
+
+def event(name: str) -> Event | None:
+    """Return the event to add to the event set: PAPI takes presets and native names as they are.
+
+    Result: Where it counts is told by perf's names alone: what the kernel does is counted in the kernel, as perf does,
+    where PAPI would look in user space and count nothing. None for names that are not PAPI's.
+    """
+    if name.startswith(("callgrind::", ANY)):
+        return None
+    if not name.startswith(_PERF):
+        return Event(name)
+    try:
+        code = parse(name.removeprefix(_PERF)).code
+    except UnperturbedError:  # a name that is libpfm's own
+        return Event(name)
+    return Event(name, kernel=code.kernel, user=code.user)
+
+
+def metric(name: str) -> Metric:
+    """Return the description of a metric read through PAPI; perf's software events are of kind `os`."""
+    event_name = name.removeprefix(_PERF).partition(":")[0].upper()
+    generic = _GENERIC.get(_ALIASES.get(event_name, event_name)) if name.startswith(_PERF) else None
+    by_kernel = name.startswith(_PERF) and (
+        event_name.startswith("PERF_COUNT_SW_") or (generic is not None and generic.kind == "os")
+    )
+    if event_name.startswith("PERF_COUNT_SW_") and event_name.endswith("_CLOCK"):
+        unit = "ns"
+    elif generic is not None:
+        unit = generic.unit
+    else:
+        unit = preset_unit(event_name)
+    return Metric(
+        name, "os" if by_kernel else "hardware", unit=unit, source="papi", meaning=PRESETS.get(name, "native event")
+    )
+
+
+_FIT_PRESETS = (  # as a rule one counter each; others may take several
+    *("PAPI_TOT_INS", "PAPI_TOT_CYC", "PAPI_BR_INS", "PAPI_BR_MSP", "PAPI_LD_INS", "PAPI_SR_INS"),
+    *("PAPI_L1_ICM", "PAPI_L2_DCM", "PAPI_TLB_DM", "PAPI_TLB_IM"),
+)
+
+
+@dataclass(frozen=True)
+class PapiAnswers:
+    """PAPI's answers."""
+
+    version: str = ""  # Of the library; empty when there is none
+    problem: str = ""  # Why it could not be asked, or not to the end; empty when it was
+    # presets, natives: As PAPI enumerates them, by name.
+    presets: Mapping[str, Answer] = field(default_factory=dict)
+    natives: Mapping[str, Answer] = field(default_factory=dict)
+    named: Mapping[str, Answer] = field(default_factory=dict)  # Other names that PAPI was asked for
+    components: Mapping[str, str] = field(default_factory=dict)  # Each component that is off, with PAPI's own reason
+    fit: Answer | None = None  # How many presets ran together; None when none can be counted
+
+    def refusal(self, answer: Answer | None, host: Host, kernel: KernelAnswers) -> str:
+        """Return why PAPI does not count an event and what to do; empty when it does."""
+        if answer is None:
+            return self.problem or "this PAPI has no such event"
+        if answer.good:
+            return ""
+        if "perf_event" in self.components and "disabled" in answer.reason:
+            off = f"PAPI {self.version} has its perf_event component off ({self.components['perf_event']})"
+            return f"{off}; {self._why_off(host, kernel)}"
+        return f"PAPI {self.version}: {answer.reason}"
+
+    def _why_off(self, host: Host, kernel: KernelAnswers) -> str:
+        # PAPI reads the level itself, and gives up even where root may count.
+        if "paranoid" in self.components["perf_event"]:
+            return "allow counting with: sysctl kernel.perf_event_paranoid=1"
+        if not host.core_pmus:
+            return NO_PMU
+        if not kernel.fit.good and kernel.fit.code in REFUSED:
+            return host.forbidden()
+        return "the kernel has counters, so this PAPI is older than the processor: source perf_event counts without it"
+
+
+def ask_papi(trials: Trials, names: Sequence[str], library: str = "") -> PapiAnswers:
+    """Let PAPI enumerate and try its events, try further names, and try how many presets run together."""
+    answers, problem = trials.ask(["papi-enumerate", *(f"papi {name}" for name in names)], library)
+
+    def of(what: str) -> dict[str, Answer]:
+        return {answer.name: answer for kind, answer in answers if kind == what}
+
+    version, loaded = next(iter(of("library").items()), ("", Answer("", problem or "no answer", -1)))
+    if not loaded.good:
+        return PapiAnswers(problem=loaded.reason)
+    good = [name for name, answer in of("preset").items() if answer.good]
+    together = [name for name in _FIT_PRESETS if name in good] + [name for name in good if name not in _FIT_PRESETS]
+    fit = trials.ask([f"papi-fit {' '.join(together[:MOST_TOGETHER])}"], library)[0] if together else []
+    return PapiAnswers(
+        version,
+        f"PAPI {version}: {problem}" if problem else "",
+        of("preset"),
+        of("native"),
+        of("papi"),
+        {name: answer.reason for name, answer in of("component").items() if not answer.good},
+        next((answer for what, answer in fit if what == "papi-fit"), None),
+    )
+
+
+_SOURCE = "papi"
+
+
+def catalogue(trials: Trials) -> SourceCatalogue:
+    """Return what PAPI counts on this host."""
+    survey = survey_kernel(trials)
+    library = ask_papi(trials, [PREFIX + name for name in GENERIC], observer_library())
+    return SourceCatalogue(_state(library, survey), list(_entries(library, survey)))
+
+
+def _entries(library: PapiAnswers, survey: KernelSurvey) -> Iterator[CatalogueEntry]:
+    for name in dict.fromkeys([*PRESETS, *library.presets]):
+        answer = library.presets.get(name)
+        meaning = PRESETS.get(name) or (answer.description if answer else "")
+        problem = library.refusal(answer, survey.host, survey.answers)
+        way = SourceSupport(_SOURCE, "hardware", preset_unit(name), meaning, problem)
+        yield CatalogueEntry(name, "PAPI preset", (way,))
+    for name, answer in library.natives.items():
+        described = metric(name)
+        meaning, unit = answer.description or described.meaning, answer.unit or described.unit
+        problem = library.refusal(answer, survey.host, survey.answers)
+        way = SourceSupport(_SOURCE, described.kind, unit, meaning, problem)
+        yield CatalogueEntry(name, "PAPI native event", (way,))
+    # Perf's names that PAPI counts too; that it does not count the others is not news.
+    for short, item in survey.events.items():
+        answer, event = library.named.get(PREFIX + short), item.event
+        if answer is not None and answer.good and event is not None:
+            way = SourceSupport(_SOURCE, event.kind, event.unit, event.meaning)
+            yield CatalogueEntry(PREFIX + short, item.family, (way,), item.aliases)
+
+
+def _state(library: PapiAnswers, survey: KernelSurvey) -> SourceState:
+    if not library.version:
+        return SourceState(_SOURCE, problem=library.problem)
+    tried = {**library.presets, **library.natives}
+    if not any(answer.good for answer in tried.values()):
+        problem = library.refusal(library.presets.get("PAPI_TOT_INS"), survey.host, survey.answers)
+        return SourceState(_SOURCE, library.version, problem, None, "nothing could be opened")
+    if library.fit is None or not library.fit.good:
+        return SourceState(_SOURCE, library.version, "", None, "no preset could be opened")
+    note = f"presets in one event set; {library.fit.description}"
+    return SourceState(_SOURCE, library.version, "", library.fit.code, note)
+
 
 PAPI = Source(
     name="papi",

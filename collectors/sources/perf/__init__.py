@@ -6,7 +6,7 @@ from pathlib import Path
 
 from unperturbed.collectors.sources.perf.events import PREFIX, event, metric, refusal
 from unperturbed.collectors.sources.perf.listing import catalogue
-from unperturbed.collectors.sources.perf.topdown import leader
+from unperturbed.collectors.sources.perf.sysfs import leader
 from unperturbed.collectors.sources.source import Source
 
 PERF_EVENT = Source(

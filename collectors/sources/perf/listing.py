@@ -14,11 +14,9 @@ from functools import lru_cache
 from pathlib import Path
 
 from unperturbed.collectors.sources.catalogue import PRESETS, preset_unit
-from unperturbed.collectors.sources.perf.events import NEAREST_GENERIC, PREFIX
-from unperturbed.collectors.sources.perf.libpfm import own_events
+from unperturbed.collectors.sources.perf.events import NEAREST_GENERIC, PREFIX, own_events
 from unperturbed.collectors.sources.perf.names import ALIASES, GENERIC, PerfCode, PerfEvent, of_pmus, parse
-from unperturbed.collectors.sources.perf.sysfs import pmus, tracepoints
-from unperturbed.collectors.sources.perf.topdown import leader
+from unperturbed.collectors.sources.perf.sysfs import leader, pmus, tracepoints
 from unperturbed.collectors.sources.source import (
     Answer,
     CatalogueEntry,
@@ -34,17 +32,8 @@ REFUSED = frozenset({errno.EACCES, errno.EPERM})
 NO_PMU = "no PMU: the kernel offers no counters of the processor, as in most virtual machines"
 MOST_TOGETHER = 16
 _FIT = (
-    "instructions",
-    "cycles",
-    "branches",
-    "branch-misses",
-    "cache-references",
-    "cache-misses",
-    "L1-dcache-loads",
-    "L1-dcache-load-misses",
-    "dTLB-loads",
-    "dTLB-load-misses",
-    "iTLB-load-misses",
+    *("instructions", "cycles", "branches", "branch-misses", "cache-references", "cache-misses"),
+    *("L1-dcache-loads", "L1-dcache-load-misses", "dTLB-loads", "dTLB-load-misses", "iTLB-load-misses"),
 )
 
 
@@ -149,7 +138,12 @@ def survey_kernel(trials: Trials) -> KernelSurvey:
     """Try every event of this host with the kernel, once for each `Trials`."""
     host = Host.read(trials.root)
     events = dict(_named_events(trials.root))
-    points, problem = _tracepoints(trials.root)
+    points: tuple[str, ...] = ()
+    problem = ""
+    try:
+        points = tracepoints(trials.root)
+    except HostError as error:
+        problem = str(error)
     tried = _TRIED_TRACEPOINT if _TRIED_TRACEPOINT in points else next(iter(points), None)
     # libpfm4 looks at this host alone.
     vendors = dict(own_events()) if trials.root == Path("/") else {}
@@ -166,15 +160,8 @@ def survey_kernel(trials: Trials) -> KernelSurvey:
 def catalogue(trials: Trials) -> SourceCatalogue:
     """Return what perf_event counts on this host."""
     survey = survey_kernel(trials)
-    entries = [
-        *_presets(survey),
-        *_events(survey),
-        *_vendors(survey),
-        *(_point(name, survey.point_problem) for name in survey.points),
-    ]
-    return SourceCatalogue(
-        _state(survey), entries, Counter(name.partition(":")[0] for name in survey.points), survey.point_problem
-    )
+    systems = Counter(name.partition(":")[0] for name in survey.points)
+    return SourceCatalogue(_state(survey), list(_entries(survey)), systems, survey.point_problem)
 
 
 def _named_events(root: Path) -> Iterator[tuple[str, NamedEvent]]:
@@ -184,10 +171,8 @@ def _named_events(root: Path) -> Iterator[tuple[str, NamedEvent]]:
         yield name, NamedEvent("software event" if event.kind == "os" else "hardware event", event, aliases=others)
     for name, pmu, _ in of_pmus(root):
         if pmu.whole_package:
-            yield (
-                name,
-                NamedEvent("PMU event", None, "its PMU counts for a whole processor or package, not for one program"),
-            )
+            problem = "its PMU counts for a whole processor or package, not for one program"
+            yield name, NamedEvent("PMU event", None, problem)
             continue
         try:
             yield name, NamedEvent("PMU event", parse(name, root))
@@ -195,47 +180,28 @@ def _named_events(root: Path) -> Iterator[tuple[str, NamedEvent]]:
             yield name, NamedEvent("PMU event", None, str(error))
 
 
-def _tracepoints(root: Path) -> tuple[tuple[str, ...], str]:
-    """Return the names of all tracepoints, or none and why."""
-    try:
-        return tracepoints(root), ""
-    except HostError as error:
-        return (), str(error)
-
-
-def _presets(survey: KernelSurvey) -> Iterator[CatalogueEntry]:
+def _entries(survey: KernelSurvey) -> Iterator[CatalogueEntry]:
+    refusal, answers = survey.host.refusal, survey.answers.events
     for name, generic in NEAREST_GENERIC.items():
-        problem = survey.host.refusal(survey.answers.events[PREFIX + generic])
         meaning = f"{PRESETS[name]} (the kernel's {generic})"
-        way = SourceSupport(_SOURCE, "hardware", preset_unit(name), meaning, problem)
+        way = SourceSupport(_SOURCE, "hardware", preset_unit(name), meaning, refusal(answers[PREFIX + generic]))
         yield CatalogueEntry(name, "PAPI preset", (way,))
-
-
-def _events(survey: KernelSurvey) -> Iterator[CatalogueEntry]:
     for short, item in survey.events.items():
         name, event = PREFIX + short, item.event
         if event is None:
             way = SourceSupport(_SOURCE, "hardware", "events", f"event {short}", item.problem)
-            yield CatalogueEntry(name, item.family, (way,))
-            continue
-        problem = survey.host.refusal(survey.answers.events[name])
-        way = SourceSupport(_SOURCE, event.kind, event.unit, event.meaning, problem)
+        else:
+            way = SourceSupport(_SOURCE, event.kind, event.unit, event.meaning, refusal(answers[name]))
         yield CatalogueEntry(name, item.family, (way,), item.aliases)
-
-
-def _vendors(survey: KernelSurvey) -> Iterator[CatalogueEntry]:
-    """Yield the processor's own events; PAPI may have a way of counting them too."""
+    # PAPI may have a way of counting the processor's own events too.
     for name, event in survey.vendors.items():
-        problem = survey.host.refusal(survey.answers.events[name])
-        way = SourceSupport(_SOURCE, event.kind, event.unit, event.meaning, problem)
+        way = SourceSupport(_SOURCE, event.kind, event.unit, event.meaning, refusal(answers[name]))
         yield CatalogueEntry(name, "processor's own event", (way,), searched_only=True)
-
-
-def _point(name: str, problem: str) -> CatalogueEntry:
-    system, _, event = name.partition(":")
-    meaning = f"times the kernel passed its tracepoint {event} ({system})"
-    way = SourceSupport(_SOURCE, "os", "events", meaning, problem)
-    return CatalogueEntry(PREFIX + name, "tracepoint", (way,), searched_only=True)
+    for name in survey.points:
+        system, _, point = name.partition(":")
+        meaning = f"times the kernel passed its tracepoint {point} ({system})"
+        way = SourceSupport(_SOURCE, "os", "events", meaning, survey.point_problem)
+        yield CatalogueEntry(PREFIX + name, "tracepoint", (way,), searched_only=True)
 
 
 def _state(survey: KernelSurvey) -> SourceState:

@@ -16,8 +16,18 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
 
-from unperturbed.collectors.sources.perf import topdown
-from unperturbed.collectors.sources.perf.sysfs import Pmu, encode, label, own_core, pmus, tracepoint_id, tracepoints
+from unperturbed.collectors.sources.perf.sysfs import (
+    SLOTS,
+    TOPDOWN_NAMES,
+    Pmu,
+    encode,
+    label,
+    own_core,
+    pmus,
+    topdown_absence,
+    tracepoint_id,
+    tracepoints,
+)
 from unperturbed.collectors.sources.source import Event
 from unperturbed.errors import HostError, SpecError
 
@@ -107,16 +117,11 @@ _OPERATION_WORDS = _words(_OPERATIONS)
 _RESULT_WORDS = _words(_RESULTS)
 
 
-def _cache_code(cache: int, operation: int, result: int) -> PerfCode:
-    """Return a generic cache event's code, as perf_event_open(2) composes it."""
-    return PerfCode(_CACHE, cache | operation << 8 | result << 16)
-
-
 def _cache_event(cache: int, operation: int, result: int) -> PerfEvent:
+    """Return a generic cache event, whose code is composed as perf_event_open(2) describes."""
     verb = ("loads", "stores", "prefetches")[operation]
-    return PerfEvent(
-        _cache_code(cache, operation, result), f"{verb} {('of', 'that missed')[result]} the {_CACHES[cache][0]}"
-    )
+    meaning = f"{verb} {('of', 'that missed')[result]} the {_CACHES[cache][0]}"
+    return PerfEvent(PerfCode(_CACHE, cache | operation << 8 | result << 16), meaning)
 
 
 def _cache_events() -> Iterator[tuple[str, PerfEvent]]:
@@ -167,8 +172,6 @@ _RAW_NAME = re.compile(r"r([0-9A-Fa-f]{1,16})")
 def parse(name: str, root: Path = Path("/")) -> PerfEvent:
     """Return the event that perf's name stands for.
 
-    Notes
-    -----
     Without a modifier the cores' events count in user space alone, as PAPI's do; perf would count the kernel too
     (`:uk`). Software events, tracepoints and the events of other PMUs count in both: most of these cannot tell the two
     apart.
@@ -186,7 +189,8 @@ def parse(name: str, root: Path = Path("/")) -> PerfEvent:
         return _in_mode(event_or_none, modifier, name) if colon else event_or_none
     if colon and re.fullmatch(r"[\w\-]+", stem):
         point, colon, modifier = modifier.partition(":")
-        event = _tracepoint(stem, point, root)
+        code = PerfCode(_TRACEPOINT, tracepoint_id(stem, point, root), kernel=True)
+        event = PerfEvent(code, f"times the kernel passed its tracepoint {point} ({stem})", kind="os")
         return _in_mode(event, modifier, name) if colon else event
     raise SpecError(f"perf has no event {name!r}")
 
@@ -203,9 +207,9 @@ def _without_colon(name: str, root: Path) -> PerfEvent | None:
     chosen = [pmu for pmu in holders if pmu.core] or holders
     if len(chosen) > 1 and (home := own_core(root)) in chosen:
         chosen = [pmu for pmu in chosen if pmu == home]
-    elif len(chosen) > 1 and name in topdown.NAMES:
-        chosen = [pmu for pmu in chosen if topdown.SLOTS in pmu.events]
-    if not chosen and (absence := topdown.absence(name, root)):
+    elif len(chosen) > 1 and name in TOPDOWN_NAMES:
+        chosen = [pmu for pmu in chosen if SLOTS in pmu.events]
+    if not chosen and (absence := topdown_absence(name, root)):
         raise absence
     if len(chosen) > 1:
         raise SpecError(
@@ -241,7 +245,7 @@ def _of_pmu(pmu_name: str, terms: str, root: Path) -> PerfEvent:
     if pmu.core and terms not in pmu.events and generic is not None and generic.kind == "hardware":
         several = sum(unit.core for unit in units.values()) > 1
         return _generic_on(pmu, generic) if several else replace(generic, meaning=f"{generic.meaning}, on {pmu.name}")
-    if terms not in pmu.events and pmu.core and (absence := topdown.absence(terms, root)):
+    if terms not in pmu.events and pmu.core and (absence := topdown_absence(terms, root)):
         raise absence
     return _described(pmu, terms)
 
@@ -258,11 +262,6 @@ def _described(pmu: Pmu, terms: str) -> PerfEvent:
     called = label(terms)
     encoding = f" ({pmu.events[terms]})" if terms in pmu.events else f" ({terms})" if called else ""
     return PerfEvent(code, f"{called or terms or 'event 0'} of the PMU {pmu.name}{encoding}", pmu.unit(called or terms))
-
-
-def _tracepoint(system: str, event: str, root: Path) -> PerfEvent:
-    code = PerfCode(_TRACEPOINT, tracepoint_id(system, event, root), kernel=True)
-    return PerfEvent(code, f"times the kernel passed its tracepoint {event} ({system})", kind="os")
 
 
 def _in_mode(event: PerfEvent, modifier: str, name: str) -> PerfEvent:

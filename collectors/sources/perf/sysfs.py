@@ -1,6 +1,12 @@
 """The events that the kernel describes itself: each PMU's own in sysfs, and the tracepoints in tracefs.
 
 Functions take the root of the file system, so that the recorded description of another host can be read.
+
+Topdown events of Intel's processors are among them, which the kernel counts only in a group that their PMU's `slots`
+leads. From Ice Lake on, a fixed counter holds the issue slots (`slots`) and one register their division among retiring,
+bad speculation, front end and back end (`topdown-retiring`, …; from Sapphire Rapids on, four more). They take no
+general counter. Efficiency cores of hybrid processors have ordinary events of the same names: what counts is an event's
+code, and that its PMU has `slots` (arch/x86/events/intel/core.c; tools/perf/Documentation/topdown.txt).
 """
 
 from __future__ import annotations
@@ -8,9 +14,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
+from unperturbed.collectors.sources.source import Event
 from unperturbed.errors import HostError, SpecError
 
 _DEVICES = "sys/bus/event_source/devices"
@@ -63,13 +70,9 @@ class Pmu:
 
     def unit(self, event: str) -> str:
         """Return the unit of one count of an event, from sysfs with its scale, else from its name."""
-        unit, scale = (self.folder / "events" / f"{event}{suffix}" for suffix in (".unit", ".scale"))
+        scale, unit = (self.folder / "events" / f"{event}{suffix}" for suffix in (".scale", ".unit"))
         if unit.exists():
-            return (
-                f"{scale.read_text().strip()} {unit.read_text().strip()}"
-                if scale.exists()
-                else unit.read_text().strip()
-            )
+            return " ".join(file.read_text().strip() for file in (scale, unit) if file.exists())
         return "cycles" if re.search(r"(^|[-_.])cycles$", event) else "events"
 
 
@@ -130,8 +133,6 @@ def encode(pmu: Pmu, terms: str) -> tuple[int, int, int]:
     `terms`: As between perf's slashes: names of the unit's events, `term=number` with the unit's terms or
     `config=number`, `rNNN`, and `name=NAME`, which says what people call it; joined by commas.
 
-    Notes
-    -----
     The bits of a number fill the ranges of its format from the least on, as in perf's `pmu_format_value`; terms are
     joined by OR.
     """
@@ -171,19 +172,15 @@ def _pairs(pmu: Pmu, terms: str) -> Iterator[tuple[str, str]]:
             raise SpecError(f"{pmu.name}: {text!r} is not a term; terms are written name=0x1f, joined by commas")
         key, value = match.groups()
         if value is None and key in pmu.events:
-            yield from _pairs_of_event(pmu.events[key])
+            for term in filter(None, pmu.events[key].split(",")):
+                name, _, own = term.partition("=")
+                yield name, _number(own)
         elif value is None and key not in pmu.formats and _RAW_TERM.fullmatch(key):
             yield "config", f"0x{key[1:]}"
         elif value is None and key not in pmu.formats:
             raise SpecError(f"{pmu.name} has no event or term {key!r}")
         else:
             yield key, _number(value)
-
-
-def _pairs_of_event(terms: str) -> Iterator[tuple[str, str]]:
-    for text in filter(None, terms.split(",")):
-        key, _, value = text.partition("=")
-        yield key, _number(value)
 
 
 def _number(value: str | None) -> str:
@@ -243,4 +240,62 @@ def _tracing(root: Path) -> Path:
         return root / place
     raise HostError(
         "tracefs is not mounted, so tracepoints have no numbers (mount -t tracefs tracefs /sys/kernel/tracing)"
+    )
+
+
+SLOTS = "slots"
+_DIVISIONS = ("retiring", "bad-spec", "fe-bound", "be-bound", "heavy-ops", "br-mispredict", "fetch-lat", "mem-bound")
+TOPDOWN_NAMES = frozenset({SLOTS, *(f"topdown-{division}" for division in _DIVISIONS)})
+"""The kernel's names of these events."""
+
+_METRICS = frozenset(umask << 8 for umask in range(0x80, 0x88))
+"""Codes of the events that divide the slots: event 0, unit masks from 0x80 on."""
+
+
+def leader(event: Event, root: Path = Path("/")) -> Event | None:
+    """Return the event that must lead the group of another one, or None where any may.
+
+    Result: `slots` of the same PMU, counted in the same mode: they share a counter.
+    """
+    if event.config not in _METRICS or event.config1 or event.config2:
+        return None
+    for number, name, config in _slots(root):
+        if number == event.type:
+            mode = {(True, False): "", (False, True): ":k"}.get((event.user, event.kernel), ":uk")
+            return Event(name + mode, type=number, config=config, user=event.user, kernel=event.kernel)
+    return None
+
+
+def topdown_absence(name: str, root: Path = Path("/")) -> HostError | None:
+    """Return why no PMU has a topdown event of the kernel's; None for other names."""
+    if name not in TOPDOWN_NAMES:
+        return None
+    cores = [pmu.name for pmu in pmus(root).values() if pmu.core]
+    if not cores:
+        return HostError("this host has no PMU of a processor's cores, so no topdown events")
+    several = len(cores) > 1
+    whose = f"the PMU{'s' if several else ''} {' and '.join(cores)} of this processor {'have' if several else 'has'}"
+    if any(_has_slots(pmu) for pmu in pmus(root).values()):
+        return HostError(
+            f"{whose} no topdown event {name}: those of the second level came with Sapphire Rapids and "
+            "Alder Lake, on performance cores alone"
+        )
+    return HostError(
+        f"{whose} no topdown events (slots, topdown-retiring, …): Intel's processors have them from Ice Lake on; "
+        "perf's own metrics may say the same (`unperturbed metrics frontend_bound`)"
+    )
+
+
+def _has_slots(pmu: Pmu) -> bool:
+    return pmu.core and SLOTS in pmu.events
+
+
+@cache
+def _slots(root: Path) -> tuple[tuple[int, str, int], ...]:
+    """Return number, spec's name of `slots` and its code for each PMU that has it."""
+    holders = [pmu for pmu in pmus(root).values() if _has_slots(pmu)]
+    alone = len(holders) == 1
+    return tuple(
+        (pmu.type, f"perf::{SLOTS}" if alone else f"perf::{pmu.name}/{SLOTS}/", encode(pmu, SLOTS)[0])
+        for pmu in holders
     )

@@ -61,7 +61,7 @@ class Command:
 
     def run(self, arguments: argparse.Namespace) -> int:
         """Run the compiler; return its exit code."""
-        from unperturbed.collectors.runtime.build import BOUNDS, runtime_files
+        from unperturbed.collectors.runtime import BOUNDS, runtime_files
         from unperturbed.instrument.compiler.cc import run_compiler
 
         command = arguments.compiler[1:] if arguments.compiler[:1] == ["--"] else arguments.compiler

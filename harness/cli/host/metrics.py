@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from unperturbed.collectors.planning.listing import Listing
+    from unperturbed.collectors.listing import Listing
     from unperturbed.collectors.sources import CatalogueEntry
 
 _PIPE_COLUMNS = 1000
@@ -44,7 +44,7 @@ class Command:
 
     def run(self, arguments: argparse.Namespace) -> int:
         """Try the events and print what came of it; 2 when no metric matches."""
-        from unperturbed.collectors.planning.listing import list_metrics, nearest
+        from unperturbed.collectors.listing import list_metrics, nearest
         from unperturbed.errors import SpecError
 
         listing = list_metrics(arguments.compiler, pattern=arguments.pattern, source=arguments.source)

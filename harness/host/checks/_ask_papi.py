@@ -3,7 +3,7 @@
 Run as a script, without this project's packages, with the path of a library or none. Prints one JSON object: `error`,
 `version` (its own number), `disabled` (perf_event's own words), `presets` and `counters`. Libraries and versions are
 tried as the runtime tries them (`collectors/sources/papi/event_set.c`).
-`collectors.sources.papi.listing` asks PAPI more, by a C program: that needs a compiler and writes to the cache. The
+`collectors.sources.papi` asks PAPI more, by a C program: that needs a compiler and writes to the cache. The
 doctor without a spec needs none and writes nothing.
 """
 

@@ -13,7 +13,7 @@ from importlib import metadata
 from pathlib import Path
 
 from unperturbed.collectors.sources import find_source
-from unperturbed.collectors.sources.papi.events import LIBRARY_VARIABLE
+from unperturbed.collectors.sources.papi import LIBRARY_VARIABLE
 from unperturbed.common import supervision
 from unperturbed.harness.host.checks import _ask_papi
 from unperturbed.harness.host.checks.counting import core_pmus

@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from unperturbed.collectors.data import TABLE, Column, read_sweep, read_sweep_facts
-from unperturbed.collectors.data.parquet import read_parquet_file
+from unperturbed.collectors.data.files import read_parquet_file
 from unperturbed.collectors.imports import recognise
 from unperturbed.errors import DataError
 from unperturbed.harness.campaign.importing import what_to_type

@@ -12,7 +12,7 @@ import random
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from unperturbed.collectors.planning.passes import Passes
+from unperturbed.collectors.passes import Passes
 from unperturbed.collectors.sources import Pass
 from unperturbed.errors import SpecError
 from unperturbed.harness.campaign.plan import FURTHER_NATIVE, NATIVE, PAD_BYTES, PlannedRun, configurations

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from unperturbed.collectors.planning.passes import Passes
+from unperturbed.collectors.passes import Passes
 from unperturbed.errors import HostError, RunError
 from unperturbed.harness.campaign.execution import SWEEP, Attempt, RunQueue, RunResult, lock_campaign
 from unperturbed.harness.campaign.manifest import Manifest

@@ -5,9 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from unperturbed.instrument.events.kind import FUNCTION, FUNCTION_FORM, CompiledKind, is_within, matches
-from unperturbed.instrument.events.need import Need, need_of_name
-from unperturbed.instrument.events.places import Body, Function
+from unperturbed.instrument.events.kind import (
+    FUNCTION,
+    FUNCTION_FORM,
+    Body,
+    CompiledKind,
+    ParsedFunction,
+    is_within,
+    matches,
+)
+from unperturbed.instrument.events.targets import Need, need_of_name
 
 if TYPE_CHECKING:
     from unperturbed.instrument.events.event import Event
@@ -28,7 +35,7 @@ class Call(CompiledKind):
     written_as = r"\b{0}\s*\("
     happens = "is called in"
 
-    def in_body(self, function: Function, body: Body) -> None:
+    def in_body(self, function: ParsedFunction, body: Body) -> None:
         """Count before each call of the function, by name; calls through pointers are not seen."""
         metrics = [(index, metric) for index, metric in self.metrics if is_within(metric, function)]
         for point, call in body.calls if metrics else ():

@@ -1,7 +1,13 @@
 """Entries of a function."""
 
-from unperturbed.instrument.events.kind import FUNCTION, FUNCTION_FORM, CompiledKind, matches
-from unperturbed.instrument.events.places import Function, InsertionPoint
+from unperturbed.instrument.events.kind import (
+    FUNCTION,
+    FUNCTION_FORM,
+    CompiledKind,
+    InsertionPoint,
+    ParsedFunction,
+    matches,
+)
 
 
 class Enter(CompiledKind):
@@ -16,7 +22,7 @@ class Enter(CompiledKind):
     order = 1
     within_bodies = False
 
-    def at_function(self, function: Function) -> None:
+    def at_function(self, function: ParsedFunction) -> None:
         """Count at the opening brace."""
         for index, metric in self.metrics:
             if matches(function.names, metric.target):

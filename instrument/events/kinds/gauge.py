@@ -6,10 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from unperturbed.common.wording import first_of
-from unperturbed.instrument.events.kind import PLAIN, BuildNames, CompiledKind, matches
-from unperturbed.instrument.events.need import Need, Selected, need_of_name
-from unperturbed.instrument.events.places import Search, Variable
-from unperturbed.instrument.events.targets import file_matches, split_gauge
+from unperturbed.instrument.events.kind import PLAIN, BuildNames, CompiledKind, SiteSearch, Variable, matches
+from unperturbed.instrument.events.targets import Need, Selected, file_matches, need_of_name, split_gauge
 
 if TYPE_CHECKING:
     from unperturbed.instrument.events.event import Event
@@ -36,7 +34,7 @@ class Gauge(CompiledKind):
     written_as = r"\b{0}\b"
     happens_outside = True
 
-    def __init__(self, search: Search, metrics: Sequence[tuple[int, Selected]]) -> None:
+    def __init__(self, search: SiteSearch, metrics: Sequence[tuple[int, Selected]]) -> None:
         super().__init__(search, metrics)
         self._targets = {index: split_gauge(metric.target) for index, metric in metrics}
 

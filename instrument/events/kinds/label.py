@@ -6,10 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from unperturbed.common.wording import first_of
-from unperturbed.instrument.events.kind import NAME, WORD, BuildNames, CompiledKind, matches
-from unperturbed.instrument.events.need import Need, need_of_name
-from unperturbed.instrument.events.places import Body, Function
-from unperturbed.instrument.events.targets import name_matches
+from unperturbed.instrument.events.kind import NAME, WORD, Body, BuildNames, CompiledKind, ParsedFunction, matches
+from unperturbed.instrument.events.targets import Need, name_matches, need_of_name
 
 if TYPE_CHECKING:
     from unperturbed.instrument.events.event import Event
@@ -28,7 +26,7 @@ class Label(CompiledKind):
     named = ("label",)
     enumerating = (("label", "*::*"),)
 
-    def in_body(self, function: Function, body: Body) -> None:
+    def in_body(self, function: ParsedFunction, body: Body) -> None:
         """Count behind the labels."""
         for index, metric in self.metrics:
             scope, _, wanted = metric.target.rpartition("::")

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from unperturbed.instrument.events.kind import FILE_LINE, CompiledKind
-from unperturbed.instrument.events.need import Need, Selected
-from unperturbed.instrument.events.places import Body, Function, InsertionPoint, Search
-from unperturbed.instrument.events.targets import LineTarget, split_line
+from unperturbed.instrument.events.kind import FILE_LINE, Body, CompiledKind, InsertionPoint, ParsedFunction, SiteSearch
+from unperturbed.instrument.events.targets import LineTarget, Need, Selected, split_line
 
 if TYPE_CHECKING:
     from unperturbed.instrument.events.event import Event
@@ -27,12 +25,12 @@ class Line(CompiledKind):
     named = ("line",)
     enumerating = (("return", "*"),)
 
-    def __init__(self, search: Search, metrics: Sequence[tuple[int, Selected]]) -> None:
+    def __init__(self, search: SiteSearch, metrics: Sequence[tuple[int, Selected]]) -> None:
         super().__init__(search, metrics)
         self._places = {index: place for index, metric in metrics if (place := split_line(metric.target))}
         self._counted: set[tuple[int, int]] = set()
 
-    def in_body(self, function: Function, body: Body) -> None:
+    def in_body(self, function: ParsedFunction, body: Body) -> None:
         """Count at the first statement on the line; the lines of a function's head mean its opening brace."""
         by_line = self.search.by_line([point for _, point in body.statements], self._places.values())
         if not function.is_lambda:

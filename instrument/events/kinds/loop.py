@@ -6,10 +6,17 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from unperturbed.common.wording import first_of
-from unperturbed.instrument.events.kind import FILE_LINE, NAME, BuildNames, CompiledKind, matches
-from unperturbed.instrument.events.need import Need, Selected, need_of_name
-from unperturbed.instrument.events.places import Body, Function, Search
-from unperturbed.instrument.events.targets import LineTarget, is_glob, split_line
+from unperturbed.instrument.events.kind import (
+    FILE_LINE,
+    NAME,
+    Body,
+    BuildNames,
+    CompiledKind,
+    ParsedFunction,
+    SiteSearch,
+    matches,
+)
+from unperturbed.instrument.events.targets import LineTarget, Need, Selected, is_glob, need_of_name, split_line
 
 if TYPE_CHECKING:
     from unperturbed.instrument.events.event import Event
@@ -29,11 +36,11 @@ class Loop(CompiledKind):
     enumerating = (("loop", "*"),)
     at_line = "loop"
 
-    def __init__(self, search: Search, metrics: Sequence[tuple[int, Selected]]) -> None:
+    def __init__(self, search: SiteSearch, metrics: Sequence[tuple[int, Selected]]) -> None:
         super().__init__(search, metrics)
         self._places = {index: place for index, metric in metrics if (place := split_line(metric.target))}
 
-    def in_body(self, function: Function, body: Body) -> None:
+    def in_body(self, function: ParsedFunction, body: Body) -> None:
         """Count at the beginning of each iteration."""
         by_line = self.search.by_line(body.loops, self._places.values())
         for index, metric in self.metrics:
@@ -80,7 +87,11 @@ class Loop(CompiledKind):
         name = cls.owner(event.target)
         if more := super().explain(event, names):
             return more
-        if is_glob(name) or split_line(event.target) or any(cls.owner(one) == name for one in names.similar(event)):
+        if (
+            is_glob(name)
+            or split_line(event.target)
+            or any(cls.owner(similar) == name for similar in names.similar(event))
+        ):
             return ""
         files = names.files_of(name)
         return f"{name} is in {first_of(list(dict.fromkeys(files)), 3)}, and has no loop" if files else ""

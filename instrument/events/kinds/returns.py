@@ -1,7 +1,6 @@
 """Returns from a function."""
 
-from unperturbed.instrument.events.kind import FUNCTION, FUNCTION_FORM, CompiledKind, matches
-from unperturbed.instrument.events.places import Body, Function
+from unperturbed.instrument.events.kind import FUNCTION, FUNCTION_FORM, Body, CompiledKind, ParsedFunction, matches
 
 
 class Return(CompiledKind):
@@ -15,7 +14,7 @@ class Return(CompiledKind):
     form = FUNCTION_FORM
     order = 7
 
-    def in_body(self, function: Function, body: Body) -> None:
+    def in_body(self, function: ParsedFunction, body: Body) -> None:
         """Count before each return and at the closing brace."""
         for index, metric in self.metrics:
             if matches(function.names, metric.target):

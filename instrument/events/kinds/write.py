@@ -5,9 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from unperturbed.instrument.events.kind import NAME, WORD, CompiledKind, is_within, matches
-from unperturbed.instrument.events.need import Need, need_of_name
-from unperturbed.instrument.events.places import Body, Function, Variable
+from unperturbed.instrument.events.kind import (
+    NAME,
+    WORD,
+    Body,
+    CompiledKind,
+    ParsedFunction,
+    Variable,
+    is_within,
+    matches,
+)
+from unperturbed.instrument.events.targets import Need, need_of_name
 
 if TYPE_CHECKING:
     from unperturbed.instrument.events.event import Event
@@ -32,7 +40,7 @@ class Write(CompiledKind):
     enumerating = (("write", "*"), ("gauge", "no_such_variable"))  # local variables are noted for gauges alone
     written_as = r"(?:\+\+|--)[\w\s.>-]*\b{0}\b|\b{0}\b" + _ASSIGNED
 
-    def in_body(self, function: Function, body: Body) -> None:
+    def in_body(self, function: ParsedFunction, body: Body) -> None:
         """Count at assignments; note where an address is taken, as writes through it are not counted."""
         for point, left in body.assignments:
             for index in self._written(function, left):
@@ -57,7 +65,7 @@ class Write(CompiledKind):
                 offset = variable.cursor.location.offset
                 self.search.note_uncounted(index, offset, "an initialiser: not counted as a write")
 
-    def _written(self, function: Function, expression: Any) -> set[int]:
+    def _written(self, function: ParsedFunction, expression: Any) -> set[int]:
         """Return the indices of the metrics whose variable or field holds the object that an lvalue designates."""
         metrics = [(index, metric) for index, metric in self.metrics if is_within(metric, function)]
         found: set[int] = set()

@@ -7,25 +7,13 @@ _LONG_WITH_VALUE = ("--check-hash-based-pycs",)
 
 
 class CommandLine:
-    """The words behind the interpreter.
-
-    Attributes
-    ----------
-    options : tuple of str
-        Python's own, as they were given, without -c and -m.
-    letters : frozenset of str
-        The options of one letter among them that take no value.
-    kind : str
-        `script`, `module` (-m), `code` (-c) or `stdin`.
-    value : str
-        Path, name or text; '' for stdin.
-    """
+    """The words behind the interpreter."""
 
     def __init__(self, options: tuple[str, ...], letters: frozenset[str], kind: str, value: str) -> None:
-        self.options = options
-        self.letters = letters
-        self.kind = kind
-        self.value = value
+        self.options = options  # Python's own, as they were given, without -c and -m
+        self.letters = letters  # The options of one letter among them that take no value
+        self.kind = kind  # `script`, `module` (-m), `code` (-c) or `stdin`
+        self.value = value  # Path, name or text; '' for stdin
 
 
 def read_command_line(words: list[str]) -> CommandLine:
@@ -38,9 +26,8 @@ def read_command_line(words: list[str]) -> CommandLine:
         if word == "--":
             break
         if word == "-" or not word.startswith("-"):
-            return CommandLine(
-                tuple(options), frozenset(letters), "stdin" if word == "-" else "script", "" if word == "-" else word
-            )
+            rest.insert(0, word)
+            break
         if word.startswith("--"):
             options.append(word)
             if word in _LONG_WITH_VALUE and rest:
@@ -59,6 +46,5 @@ def read_command_line(words: list[str]) -> CommandLine:
             break
         else:
             options.append(word)
-    if rest:
-        return CommandLine(tuple(options), frozenset(letters), "script", rest[0])
-    return CommandLine(tuple(options), frozenset(letters), "stdin", "")
+    kind, value = ("script", rest[0]) if rest and rest[0] != "-" else ("stdin", "")
+    return CommandLine(tuple(options), frozenset(letters), kind, value)

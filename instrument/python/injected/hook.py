@@ -1,7 +1,7 @@
 """The import hook: chosen functions of modules, and of the main script, count a hit when they are entered.
 
 Modules pass by the two places where CPython turns source into code; only those with chosen functions are exchanged
-here, and their .pyc files neither read nor written. Their code was compiled ahead (`prepare.py`); a module whose source
+here, and their .pyc files neither read nor written. Their code was compiled ahead (`lookup.py`); a module whose source
 is another one by now is compiled here, at each start anew. No finder, loader or path is added, so that the program
 finds all of these as they are without us. The main script does not pass by any loader: CPython itself compiles it. Its
 functions are exchanged when its first line is about to run, before they are made; its own frame, globals and
@@ -82,7 +82,7 @@ def matches(pattern: str, name: str) -> bool:
 
 
 def _stored(path: str) -> Any:
-    """Return what `prepare.py` stored in a file."""
+    """Return what `lookup.py` stored in a file."""
     with open(path, "rb") as file:  # noqa: PTH123  pathlib is not loaded when Python starts
         return loads(file.read())
 
@@ -112,13 +112,7 @@ def _own_command() -> list[str]:
 
 
 class Chooser:
-    """Which functions are chosen, and what they call.
-
-    Attributes
-    ----------
-    aliases : object
-        Names by which targets may call the main script, beside `__main__`.
-    """
+    """Which functions are chosen, and what they call."""
 
     def __init__(
         self,
@@ -135,9 +129,8 @@ class Chooser:
         self._rewriting: Any = None
         base = os.path.basename(command.value) if command.kind == "script" else ""  # noqa: PTH119
         stem = base[: -len(".py")] if base.endswith(".py") else base
-        self.aliases = (stem,) if stem else ()
-        self._literal: set[str] = set()
-        """Modules that hold a target by their names alone."""
+        self.aliases = (stem,) if stem else ()  # Names by which targets may call the main script, beside `__main__`
+        self._literal: set[str] = set()  # Modules that hold a target by their names alone
         self._globs = []
         for target in self._targets:
             if any("*" in part or "?" in part for part in target[:-1]):
@@ -155,11 +148,12 @@ class Chooser:
 
     def is_chosen(self, modules: tuple[str, ...]) -> bool:
         """Return whether any target may be in a module of these names."""
-        return any(module in self._literal or self._is_of_glob(module) for module in modules)
-
-    def _is_of_glob(self, module: str) -> bool:
-        parts = module.split(".") if self._globs else []
-        return any(len(target) > len(parts) and all(map(matches, target, parts)) for target in self._globs)
+        if not self._literal.isdisjoint(modules):
+            return True
+        parts = [module.split(".") for module in modules] if self._globs else []
+        return any(
+            len(target) > len(part) and all(map(matches, target, part)) for part in parts for target in self._globs
+        )
 
     def stored(self, source: Any, name: str) -> Any:
         """Return the stored code of a module with this source; None if no function is chosen, False if unknown."""

@@ -36,8 +36,6 @@ def insert_hits(tree: Any, plain: CodeType, hits_of: Callable[[tuple[str, ...]],
     `tree`: The module's syntax tree, which is changed.
     `hits_of`: Names of the objects that count, for a function's dotted name in the module.
 
-    Notes
-    -----
     A hit is on the line with which the function's own code begins, so that tracers and tracebacks meet no line more:
     of a statement over several lines, that is not always the first.
     """

@@ -3,7 +3,7 @@
 Afterwards neither this module, nor its folder in sys.path, nor what it changed of the environment is left for the
 program to see.
 
-It runs, compiled, from a folder that `prepare.py` has made. Everything of ours is read there, and nothing is looked for
+It runs, compiled, from a folder that `lookup.py` has made. Everything of ours is read there, and nothing is looked for
 or written.
 """
 

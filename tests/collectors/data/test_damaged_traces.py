@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 from unperturbed.collectors import Metric, Trace
-from unperturbed.collectors.data.parquet import encode_parquet
+from unperturbed.collectors.data.files import encode_parquet
 from unperturbed.collectors.imports import read_traces
 from unperturbed.common import supervision
 from unperturbed.errors import DataError
@@ -63,7 +63,7 @@ def _with_metric(described: Any, **changes: Any) -> Any:
         (lambda frame: frame.drop("IPC"), _same, "it has no column 'IPC'"),
         (lambda frame: frame.drop("end_ns"), _same, "it has no column 'end_ns'"),
         (lambda frame: frame.with_columns(pl.lit("x").alias("IPC")), _same, "'IPC' holds no numbers"),
-        (lambda frame: frame.with_columns(pl.lit(0.5).alias("begin_ns")), _same, "'begin_ns' holds no whole numbers"),
+        (lambda frame: frame.with_columns(pl.lit(0.5).alias("begin_ns")), _same, "does not hold whole numbers"),
         (
             lambda frame: frame.with_columns(pl.when(pl.col("end_ns") != 3000).then(pl.col("IPC"))),
             _same,
@@ -77,7 +77,7 @@ def _with_metric(described: Any, **changes: Any) -> Any:
         (_same, lambda described: {**described, "format": 99}, "written by a newer version"),
         (_same, lambda described: _with_metric(described, kind="magic"), "kind 'magic' is not one of"),
         (_same, lambda described: _with_metric(described, semantics="x"), "semantics 'x' is not one of"),
-        (_same, lambda described: _with_metric(described, unit=3), "its texts are texts"),
+        (_same, lambda described: _with_metric(described, unit=3), "must be text, and"),
         (_same, lambda described: _with_metric(described, more=3), "its description of the metrics cannot be read"),
     ],
 )

@@ -89,9 +89,9 @@ def test_a_table_that_cannot_be_written_leaves_the_one_before(tmp_path: Path) ->
 
 
 def test_what_is_no_table_is_said(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="the folder holds no table; a sweep writes it"):
+    with pytest.raises(DataError, match="the folder has no table; a sweep writes it"):
         read_sweep(tmp_path)
-    with pytest.raises(DataError, match="there is no such table"):
+    with pytest.raises(DataError, match="no such table"):
         read_sweep(tmp_path / "other.parquet")
     (tmp_path / "table.parquet").write_bytes(b"nonsense")
     with pytest.raises(DataError, match="not a readable Parquet file"):

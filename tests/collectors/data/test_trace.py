@@ -66,7 +66,7 @@ def test_nothing_appears_when_writing_fails(tmp_path: Path) -> None:
     [
         ({"columns": {}}, "no column for metric 'm'"),
         ({"columns": {"m": [1]}}, "has shape"),
-        ({"end_ns": [1]}, "must be as many"),
+        ({"end_ns": [1]}, "their numbers must be equal"),
         ({"begin_ns": [0, 5], "end_ns": [1, 4]}, "interval 1 ends before it begins"),
         ({"metrics": [Metric("m", "os"), Metric("m", "software")]}, "two metrics share the name m"),
     ],

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from unperturbed.collectors.imports import read_traces, recognise
-from unperturbed.collectors.imports.caliper.records import read_cali
+from unperturbed.collectors.imports.caliper import read_cali
 from unperturbed.errors import DataError
 
 # The nodes that every file begins with, by Caliper's own example (doc/sphinx/examples in its repository): types, then
@@ -145,7 +145,7 @@ GOOD = as_cali(snapshots(5))
 LINES = GOOD.splitlines(keepends=True)
 BAD = {
     "cut off": (GOOD[:-8], "run.cali:26: this snapshot is not whole: the file is cut off"),
-    "no snapshot": (BASE, "run.cali: no snapshot is in this file: it is cut off"),
+    "no snapshot": (BASE, "run.cali: this file has no snapshot: it is cut off"),
     "out of order": ("".join([*LINES[:-2], LINES[-1], LINES[-2]]), "run.cali:26: the time goes back in this snapshot"),
     "a line missing": ("".join(LINES[:11] + LINES[12:]), "run.cali:21: node 23 is described in no line before"),
     "a snapshot twice": (GOOD + LINES[-1], "run.cali:27: this snapshot appears twice"),
@@ -154,7 +154,7 @@ BAD = {
     "no number": (GOOD.replace("=23=24,data=", "=23=24,data=x"), "run.cali:22: 'x[0-9]+' is not a number"),
     "something else": (GOOD + "hello\n", "run.cali:27: this is not a record of Caliper"),
     "a profile": ('[{"path": "main", "sum#time.inclusive": 3}]', "no snapshot has a time, so this is a profile"),
-    "JSON cut off": ('[{"time.offset": 3, "count"', "run.cali:1: no JSON: "),
+    "JSON cut off": ('[{"time.offset": 3, "count"', "run.cali:1: not JSON: "),
     "no counts": ('[{"time.offset": 3, "x": 1}]', "no attribute is known to be a count: name them by metrics=A,B"),
     "perf's": ("     0.020000000,1,,cycles,20000000,100.00,,\n", "this is perf stat -I, not a recording of Caliper"),
 }

@@ -57,13 +57,13 @@ def test_torn_rows_and_lines_of_the_program_are_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (HEAD, "run.txt:4: the heading is there, and no row"),
+        (HEAD, "run.txt:4: the heading has no rows"),
         (HEAD + row(0) + row(1, 2), "run.txt:5: groups 1 and 2 take turns"),
         (HEAD + row(1) + row(0), "run.txt:6: the time goes back here"),
         (HEAD + row(0)[:20] + "\n" + row(1)[:22] + "\n", "run.txt:5: 2 of 2 rows are torn"),
         (HEAD.replace("|", " ") + row(0), "run.txt:4: the names of the metrics have blanks .* -o FILE.csv"),
         (HEAD + "".join(row(at).replace(".", ",") for at in range(9)), "9 of 9 rows are torn: .* decimals commas"),
-        ("x\n", "run.txt:1: no heading of LIKWID's timeline"),
+        ("x\n", "run.txt:1: this file has no heading of LIKWID's timeline"),
     ],
 )
 def test_bad_files(tmp_path: Path, text: str, message: str) -> None:

@@ -80,7 +80,7 @@ def test_a_file_that_ends_within_a_line_says_so(tmp_path: Path) -> None:
         (LINES.replace("13502.012", "13501.012"), "run.txt:6: the time goes back here"),
         (LINES.replace(" 3000 cycles", " cycles"), "some samples have a period and some have none"),
         (LINES + LINES.splitlines()[-1] + "\n", "run.txt:9: this sample appears twice"),
-        ("# nothing\n", "run.txt:1: no sample is in this file"),
+        ("# nothing\n", "run.txt:1: this file has no sample"),
     ],
 )
 def test_bad_files(tmp_path: Path, text: str, message: str) -> None:

@@ -142,7 +142,7 @@ def lines_of(*numbers: int) -> str:
 
 BAD = {
     "empty": ("", "run.csv: the file is empty"),
-    "heading alone": (lines_of(1, 2), "run.csv:1: perf wrote the heading of a recording here and no row"),
+    "heading alone": (lines_of(1, 2), "run.csv:1: perf wrote a heading here without rows"),
     "cut off in a row": (GOOD[:-30], "run.csv:12: the last row is cut off"),
     "cut off between rows": (
         lines_of(1, 2, 3, 4, 5),
@@ -166,8 +166,14 @@ BAD = {
         r"run.csv:1: this is a table \(CSV\), not perf stat -I; `unperturbed import csv`",
     ),
     "a database": ("SQLite format 3\0", "run.csv:1: this is an SQLite database"),
-    "JSON cut off": ('{"interval" : 0.02, "counter-value" : "1", "eve', "run.csv:1: this line is not JSON .* cut off"),
-    "JSON without end": ('{"interval" : 0.02, "counter-value" : ' + "[" * 100_000, "run.csv:1: this line is not JSON"),
+    "JSON cut off": (
+        '{"interval" : 0.02, "counter-value" : "1", "eve',
+        "run.csv:1: this line is not a JSON .* cut off",
+    ),
+    "JSON without end": (
+        '{"interval" : 0.02, "counter-value" : ' + "[" * 100_000,
+        "run.csv:1: this line is not a JSON",
+    ),
     "a letter between columns": ("     0.040000001e40028\n", "run.csv:1: this is not a row of perf stat"),
     "JSON with commas": ('{"interval" : 0,020000000, "counter-value" : "1,5"}\n', "run.csv:1: .* commas, which JSON"),
 }

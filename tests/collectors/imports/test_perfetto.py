@@ -106,11 +106,11 @@ def test_bad_files(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="a clock of the program's own"):
         read_traces(write_packets(tmp_path / "c.pftrace", [1, 2, 3], clock=64))
     for text, message in {
-        '{"traceEvents": [\n{"ph": "C", "ts"': "t.json:2: no JSON: it is cut off",
-        '{"traceEvents": []}': "no counter is in this trace",
+        '{"traceEvents": [\n{"ph": "C", "ts"': "t.json:2: not JSON: it is cut off",
+        '{"traceEvents": []}': "this trace has no counters",
         '[{"ph": "C", "ts": "x", "name": "a", "args": {"a": 1}}]': "event 0: a counter needs name, ts and args",
-        '[{"ph": "C", "ts": 1, "name": "a", "args": {"a": 1}}]': "no counter has two values",
-        "[" * 100_000: "t.json:1: no JSON: it is cut off or damaged",
+        '[{"ph": "C", "ts": 1, "name": "a", "args": {"a": 1}}]': "every counter has at most one value",
+        "[" * 100_000: "t.json:1: not JSON: it is cut off or damaged",
         json.dumps([{"ph": "C", "ts": at, "name": "\ud800", "args": {"a": 1}} for at in (1, 2)]): "half of a pair",
     }.items():
         (tmp_path / "t.json").write_text(text)

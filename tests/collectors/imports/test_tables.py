@@ -85,8 +85,8 @@ def test_parquet_of_this_tool_keeps_what_it_knows(tmp_path: Path) -> None:
 
 BAD = {
     "empty": ("\n", "runs.csv: the file is empty"),
-    "no heading": ("1,2\n3,4\n", "runs.csv:1: numbers where the names of the columns are to be"),
-    "a heading alone": ("time,x\n", "runs.csv: the table has a heading and no rows"),
+    "no heading": ("1,2\n3,4\n", "runs.csv:1: numbers instead of names"),
+    "a heading alone": ("time,x\n", "runs.csv: the table has no rows below its heading"),
     "no time": ("a,b\n1,2\n", "runs.csv:1: which column is the time"),
     "a name twice": ("time,b,b\n1,2,3\n", "runs.csv:1: two columns are named 'b'"),
     "cut off": ("time,b\n1,2\n2\n", "runs.csv:3: 1 fields, .*: the file is cut off"),
@@ -120,7 +120,7 @@ def test_bad_parquet_and_bad_names(tmp_path: Path) -> None:
         read_traces(tmp_path / "u.parquet", tim="x")
     with pytest.raises(DataError, match="no column 'y'"):
         read_traces(tmp_path / "u.parquet", time="y")
-    with pytest.raises(DataError, match="there is no import format 'pref-stat'; did you mean perf-stat"):
+    with pytest.raises(DataError, match="unknown import format 'pref-stat'; did you mean perf-stat"):
         read_traces(tmp_path / "u.parquet", "pref-stat")
     with pytest.raises(DataError, match="no such file"):
         read_traces(tmp_path / "w*.parquet")

@@ -19,9 +19,8 @@ import numpy as np
 import pytest
 
 from tests.collectors.runtime.programs import BUSY, COUNTED, INCLUDE, sample
-from unperturbed.collectors.kernel_probes import registration as kernel_probes
-from unperturbed.collectors.kernel_probes.cost import measure_hit_cost
-from unperturbed.collectors.kernel_probes.registration import probe_registry, register_probes, remove_probes
+from unperturbed.collectors import kernel_probes
+from unperturbed.collectors.kernel_probes import measure_hit_cost, probe_registry, register_probes, remove_probes
 from unperturbed.collectors.records.assemble import assemble, milestone
 from unperturbed.collectors.records.file import (
     HEADER,
@@ -32,7 +31,7 @@ from unperturbed.collectors.records.file import (
     create_record_file,
     read_record_file,
 )
-from unperturbed.collectors.runtime.build import BOUNDS, build_observer, build_preload, runtime_files
+from unperturbed.collectors.runtime import BOUNDS, build_observer, build_preload, runtime_files
 from unperturbed.collectors.sources import Event, Pass
 from unperturbed.errors import HostError
 

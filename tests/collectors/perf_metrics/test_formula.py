@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unperturbed.collectors.perf_metrics.formula import (
+from unperturbed.collectors.sources.perf.formula import (
     Binary,
     Call,
     Choice,
@@ -61,7 +61,7 @@ def test_the_grammar_is_perfs(text: str, tree: Node) -> None:
         ("(a", "')' is expected at character 3: the end"),
         ("a if b", "'else' is expected at character 7: the end"),
         ("max(a)", "max takes 2 arguments, not 1, at character 6: )"),
-        ("a ; b", "this sign is not of the language at character 3: ; b"),
+        ("a ; b", "this character is not part of the language at character 3: ; b"),
         ("a + " * 6000 + "a", "the formula has 24,001 characters; 20,000 is the most"),
         ("(" * 400 + "a", "the formula is nested more than 100 deep"),
         ("-" * 400 + "a", "the formula is nested more than 100 deep"),

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.collectors.perf_metrics.listings import ALDER_LAKE, DETAILS_OF_6_1, SAPPHIRE_RAPIDS
-from unperturbed.collectors.perf_metrics.formula import parse_formula
-from unperturbed.collectors.perf_metrics.tables import (
+from unperturbed.collectors.sources.perf.formula import parse_formula
+from unperturbed.collectors.sources.perf.tables import (
     PerfMetric,
     PerfTables,
     TableEvent,

@@ -16,10 +16,10 @@ from hypothesis import given
 from tests.collectors.perf_metrics import listings
 from tests.collectors.perf_metrics.test_formula import TREES, in_parentheses
 from tests.collectors.sources.processors import ALDER_LAKE, DEVICES, SAPPHIRE_RAPIDS, ZEN_4, ZEN_5, Devices, processor
-from unperturbed.collectors.perf_metrics.formula import Binary, Call, Choice, Literal, Name, Negative, Node, Number
-from unperturbed.collectors.perf_metrics.tables import PerfMetric, PerfTables, parse_json, parse_text
-from unperturbed.collectors.perf_metrics.translation import Translated, translate
 from unperturbed.collectors.sources.perf import events as perf_event
+from unperturbed.collectors.sources.perf.formula import Binary, Call, Choice, Literal, Name, Negative, Node, Number
+from unperturbed.collectors.sources.perf.tables import PerfMetric, PerfTables, parse_json, parse_text
+from unperturbed.collectors.sources.perf.translation import Translated, translate
 from unperturbed.common.expressions.metrics import parse_metric_expression
 from unperturbed.errors import SpecError
 

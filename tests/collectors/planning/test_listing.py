@@ -14,16 +14,16 @@ from pathlib import Path
 import pytest
 
 from tests.collectors.sources.processors import ALDER_LAKE, SAPPHIRE_RAPIDS, processor
-from unperturbed.collectors.perf_metrics.tables import read_tables
-from unperturbed.collectors.planning import listing as planning
-from unperturbed.collectors.planning.listing import Listing, list_metrics, nearest
-from unperturbed.collectors.runtime.build import build_trials
+from unperturbed.collectors import listing as planning
+from unperturbed.collectors.listing import Listing, list_metrics, nearest
+from unperturbed.collectors.runtime import build_trials
 from unperturbed.collectors.sources import Answer, CatalogueEntry, Trials, source_names
 from unperturbed.collectors.sources import callgrind as simulated
 from unperturbed.collectors.sources.catalogue import OS_GROUPS, OS_METRICS, PRESETS, is_native
-from unperturbed.collectors.sources.papi.listing import PapiAnswers, ask_papi
+from unperturbed.collectors.sources.papi import PapiAnswers, ask_papi
 from unperturbed.collectors.sources.perf.listing import Host, KernelAnswers, ask_kernel
 from unperturbed.collectors.sources.perf.names import GENERIC, PerfCode, parse
+from unperturbed.collectors.sources.perf.tables import read_tables
 
 
 @pytest.fixture(scope="module")

@@ -16,12 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.collectors.sources.processors import SAPPHIRE_RAPIDS, ZEN_4, processor
-from unperturbed.collectors.planning import passes
-from unperturbed.collectors.planning.passes import Passes, plan_passes
+from unperturbed.collectors import passes
+from unperturbed.collectors.passes import Passes, plan_passes
 from unperturbed.collectors.sources import Event, Request, find_sources
 from unperturbed.collectors.sources.callgrind import Machine
 from unperturbed.collectors.sources.perf import events as perf_events
-from unperturbed.collectors.sources.perf import topdown
+from unperturbed.collectors.sources.perf import sysfs
 from unperturbed.errors import HostError
 
 KERNEL = ("perf::task-clock", "perf::page-faults", "perf::context-switches")
@@ -219,7 +219,7 @@ def intel(root: Path, monkeypatch: pytest.MonkeyPatch, *, room: int = 4) -> list
         event=partial(perf_events.event, root=root),
         metric=partial(perf_events.metric, root=root),
         refusal=partial(perf_events.refusal, root=root),
-        leader=partial(topdown.leader, root=root),
+        leader=partial(sysfs.leader, root=root),
     )
     monkeypatch.setattr(passes, "find_sources", lambda: {"perf_event": perf})
     opened: list[list[Event]] = []

@@ -27,7 +27,7 @@ import numpy as np
 
 from tests.collectors.runtime.programs import compile_program
 from unperturbed.collectors.records.file import HEADER, Records, Setup, create_record_file, read_record_file
-from unperturbed.collectors.runtime.build import build_observer
+from unperturbed.collectors.runtime import build_observer
 from unperturbed.collectors.sources import Event
 
 if TYPE_CHECKING:

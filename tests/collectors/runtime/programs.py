@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 from unperturbed.collectors.records.file import Records, Setup, create_record_file, read_record_file
-from unperturbed.collectors.runtime.build import BOUNDS, INCLUDE, build_observer, runtime_files
+from unperturbed.collectors.runtime import BOUNDS, INCLUDE, build_observer, runtime_files
 
 _COMPILE = ("gcc", "-std=gnu11", "-O1", "-Wall", "-Werror", "-DUNPERTURBED_EXECUTABLE", f"-I{INCLUDE}")
 

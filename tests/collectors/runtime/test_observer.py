@@ -18,9 +18,9 @@ import pytest
 
 from tests.collectors.runtime.programs import BUSY, COUNTED, compile_program, sample
 from unperturbed.collectors.records.file import NO_PINNING, Mark, Records, Setup, create_record_file, read_record_file
-from unperturbed.collectors.runtime.build import build_observer
+from unperturbed.collectors.runtime import build_observer
 from unperturbed.collectors.sources import Event
-from unperturbed.collectors.sources.papi.events import wheel_library
+from unperturbed.collectors.sources.papi import wheel_library
 
 FAULTS = Event("perf::page-faults", 1, 2, kernel=True)
 SWITCHES = Event("perf::context-switches", 1, 3, kernel=True)
@@ -196,7 +196,7 @@ def test_libraries_count_in_memory_of_their_own(tmp_path: Path, opened: bool) ->
 
     Both are seen.
     """
-    from unperturbed.collectors.runtime.build import BOUNDS, INCLUDE
+    from unperturbed.collectors.runtime import BOUNDS, INCLUDE
 
     (tmp_path / "library.c").write_text(LIBRARY)
     library = tmp_path / "libhit.so"

@@ -19,9 +19,8 @@ from tests.collectors.runtime.inside.programs import COLLECTED, CREW, EVENTS, TO
 from tests.collectors.runtime.programs import BUSY, compile_program, sample
 from unperturbed.collectors.data import Trace
 from unperturbed.collectors.records.assemble import assemble, thread_traces
-from unperturbed.collectors.records.counts import of_thread, threads
+from unperturbed.collectors.records.counts import missed_overflows, of_thread, skids, threads
 from unperturbed.collectors.records.file import OVERFLOW_SIGNAL, Mark, Records, Setup
-from unperturbed.collectors.records.work import missed_overflows, skids
 from unperturbed.collectors.sources import Event
 from unperturbed.errors import RunError
 

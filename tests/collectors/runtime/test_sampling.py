@@ -15,7 +15,7 @@ import pytest
 from tests.collectors.runtime.programs import BUSY, COUNTED, INCLUDE, compile_program, sample
 from unperturbed.collectors.records import file as record
 from unperturbed.collectors.records.file import HEADER, SIGNAL, Setup, create_record_file, read_record_file
-from unperturbed.collectors.runtime.build import build_preload
+from unperturbed.collectors.runtime import build_preload
 from unperturbed.collectors.sources import Event
 from unperturbed.errors import HostError, RunError
 

@@ -16,15 +16,15 @@ from pathlib import Path
 import pytest
 
 from tests.collectors.sources.processors import SAPPHIRE_RAPIDS, processor
-from unperturbed.collectors.runtime.build import INCLUDE
-from unperturbed.collectors.self_counting import metrics
+from unperturbed.collectors.runtime import INCLUDE
 from unperturbed.collectors.self_counting import process as own_process
-from unperturbed.collectors.self_counting.metrics import choose
+from unperturbed.collectors.self_counting import pyperf_hook
 from unperturbed.collectors.self_counting.process import EVENTS, ProcessCounters, ThreadCounters
+from unperturbed.collectors.self_counting.pyperf_hook import choose
 from unperturbed.collectors.sources.catalogue import OS_GROUPS, OS_METRICS
 from unperturbed.collectors.sources.perf.events import describe
 from unperturbed.collectors.sources.perf.names import PerfCode
-from unperturbed.collectors.sources.perf.topdown import leader
+from unperturbed.collectors.sources.perf.sysfs import leader
 from unperturbed.errors import HostError, SpecError
 
 PAGES = 300
@@ -199,9 +199,9 @@ def test_children_that_were_waited_for_count_in_getrusage() -> None:
 
 def test_a_topdown_event_is_left_to_campaigns(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     root = processor(tmp_path, SAPPHIRE_RAPIDS)
-    monkeypatch.setattr(metrics, "describe", partial(describe, root=root))
-    monkeypatch.setattr(metrics, "leader", partial(leader, root=root))
-    events, refused = metrics._perf_event(["perf::topdown-retiring", "perf::slots"], False)
+    monkeypatch.setattr(pyperf_hook, "describe", partial(describe, root=root))
+    monkeypatch.setattr(pyperf_hook, "leader", partial(leader, root=root))
+    events, refused = pyperf_hook._perf_event(["perf::topdown-retiring", "perf::slots"], False)
     assert list(events) == ["perf::slots"]
     why = "a topdown event needs a group that perf::slots leads; campaigns have one"
     assert refused == {"perf::topdown-retiring": why}

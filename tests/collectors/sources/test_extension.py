@@ -139,7 +139,7 @@ print(read_record_file(Path("record"), setup).message)
 
 
 def _built_without(folder: Path) -> Path:
-    from unperturbed.collectors.runtime.build import BOUNDS, runtime_files
+    from unperturbed.collectors.runtime import BOUNDS, runtime_files
 
     (folder / "program.c").write_text("int main(void) { return 0; }\n")
     sources = [BOUNDS[0], folder / "program.c", *runtime_files(), BOUNDS[1]]

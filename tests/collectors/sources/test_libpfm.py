@@ -11,8 +11,8 @@ import sys
 import pytest
 
 from unperturbed.collectors.sources import find_source
+from unperturbed.collectors.sources.perf import events
 from unperturbed.collectors.sources.perf import events as perf_event
-from unperturbed.collectors.sources.perf import libpfm
 from unperturbed.errors import HostError
 
 needs_libpfm = pytest.mark.skipif(ctypes.util.find_library("pfm") is None, reason="needs libpfm4")
@@ -72,7 +72,7 @@ def test_a_vendors_name_is_encoded_and_described(processor: str, name: str, conf
 
 _LIST = """
 from unperturbed.collectors.sources.perf.events import describe
-from unperturbed.collectors.sources.perf.libpfm import own_events
+from unperturbed.collectors.sources.perf.events import own_events
 for name, event in own_events():
     assert describe(name) == event
     print(name)
@@ -105,15 +105,15 @@ def test_a_name_of_another_processor_is_refused_with_the_pmus_of_this() -> None:
 
 
 def test_without_libpfm_the_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(libpfm, "_LIBRARY", "libnot-there.so.4")
-    libpfm._library.cache_clear()
+    monkeypatch.setattr(events, "_LIBRARY", "libnot-there.so.4")
+    events._library.cache_clear()
     try:
         with pytest.raises(HostError, match="is not installed"):
-            libpfm.find("skl::INST_RETIRED:ANY")
+            events.find_by_libpfm("skl::INST_RETIRED:ANY")
         assert "libpfm4" in str(perf_event.refusal("pfm::RETIRED_INSTRUCTIONS"))
         assert perf_event.event("pfm::RETIRED_INSTRUCTIONS") is None
     finally:
-        libpfm._library.cache_clear()
+        events._library.cache_clear()
 
 
 def test_papi_leaves_names_without_a_pmu_to_libpfm() -> None:

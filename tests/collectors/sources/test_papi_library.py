@@ -13,12 +13,10 @@ from pathlib import Path
 import pytest
 
 from tests.collectors.runtime.programs import BUSY, compile_program, sample
-from unperturbed.collectors.planning.listing import trials_on_this_host
+from unperturbed.collectors.listing import trials_on_this_host
 from unperturbed.collectors.records.file import Records, Setup
 from unperturbed.collectors.sources import Event
-from unperturbed.collectors.sources.papi import PAPI
-from unperturbed.collectors.sources.papi.events import wheel_library
-from unperturbed.collectors.sources.papi.listing import ask_papi
+from unperturbed.collectors.sources.papi import PAPI, ask_papi, wheel_library
 from unperturbed.errors import HostError
 
 SAMPLERS = ("inside", "outside")

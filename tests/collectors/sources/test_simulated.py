@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.collectors.runtime.programs import BUSY, COUNTED, compile_program, sample
-from unperturbed.collectors.planning.passes import plan_passes
+from unperturbed.collectors.passes import plan_passes
 from unperturbed.collectors.records.assemble import assemble, milestone
 from unperturbed.collectors.records.file import Mark, Records, Setup
 from unperturbed.collectors.sources import callgrind as simulated

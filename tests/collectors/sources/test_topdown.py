@@ -10,7 +10,7 @@ from tests.collectors.sources.processors import ALDER_LAKE, ICE_LAKE, SAPPHIRE_R
 from unperturbed.collectors.sources import Event
 from unperturbed.collectors.sources.perf import events as perf_event
 from unperturbed.collectors.sources.perf.names import PerfCode, parse
-from unperturbed.collectors.sources.perf.topdown import leader
+from unperturbed.collectors.sources.perf.sysfs import leader
 from unperturbed.errors import HostError, SpecError
 
 

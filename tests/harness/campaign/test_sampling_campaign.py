@@ -16,7 +16,7 @@ import pytest
 
 from tests.harness.phases_campaign import unperturbed, write_spec
 from unperturbed.collectors.data import Trace
-from unperturbed.collectors.planning.listing import list_metrics
+from unperturbed.collectors.listing import list_metrics
 from unperturbed.errors import RunError
 from unperturbed.harness.campaign import run
 from unperturbed.harness.campaign.execution import run_campaign

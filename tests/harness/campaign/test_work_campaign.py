@@ -10,7 +10,7 @@ import pytest
 import unperturbed as up
 from tests.harness.phases_campaign import unperturbed
 from unperturbed.collectors.data import Trace
-from unperturbed.collectors.planning.listing import list_metrics
+from unperturbed.collectors.listing import list_metrics
 from unperturbed.harness.spec.load import load_spec
 
 _PROGRAM = """

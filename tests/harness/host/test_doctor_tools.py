@@ -14,7 +14,7 @@ from tests.harness.host.doctor_trees import (
     SERVER,
     plant,
 )
-from unperturbed.collectors.sources.papi.events import wheel_library
+from unperturbed.collectors.sources.papi import wheel_library
 from unperturbed.errors import HostError
 from unperturbed.harness.host.checks.counting import core_pmus
 from unperturbed.harness.host.checks.load import BusyProcess, busy_processes, neighbours

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from unperturbed.collectors.perf_metrics.tables import read_tables
+from unperturbed.collectors.sources.perf.tables import read_tables
 from unperturbed.errors import SpecError
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.load import parse_spec

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unperturbed.collectors.planning.passes import Passes
+from unperturbed.collectors.passes import Passes
 from unperturbed.collectors.sources import Pass
 from unperturbed.collectors.sources import callgrind as simulated
 from unperturbed.collectors.sources.perf import events as perf_event

@@ -9,7 +9,6 @@ import os
 import random
 import shutil
 import subprocess
-from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -19,10 +18,10 @@ from tests.collectors.runtime.programs import BUSY, COUNTED, compile_program
 from tests.instrument.binaries.calls import ALLOCATED, ALLOCATING, CALLED, COLLIDING, COUNTER, LIBRARY, TORTURE
 from tests.instrument.python.sampled import counts, run_sampled
 from unperturbed.collectors.records.file import NO_PINNING, Records, Setup
-from unperturbed.collectors.runtime.build import build_interposer, build_preload
+from unperturbed.collectors.runtime import build_interposer, build_preload
 from unperturbed.collectors.sources.callgrind import Machine, valgrind_command
 from unperturbed.errors import SpecError
-from unperturbed.instrument.binaries.interposition import Interposed, find_function, find_functions, interposer_source
+from unperturbed.instrument.binaries.interposition import Interposed, find_function, interposer_source
 from unperturbed.instrument.events import parse_event
 
 SAMPLERS = ("inside", "outside")
@@ -295,9 +294,6 @@ def test_what_cannot_be_counted_is_refused(tmp_path: Path, function: str, progra
     files = {name: str(tmp_path / name) for name in ("static", "own", "script", "nothing")}
     with pytest.raises(SpecError, match=message):
         metric(function, Path(program.format(**files)))
-    software = {"other": parse_event({"enter": "f"}), "mine": parse_event({"preload": function})}
-    with pytest.raises(SpecError, match=r"^software metric 'mine': "):
-        find_functions(software, program=Path(program.format(**files)))
 
 
 def test_a_library_that_another_opens_for_itself_is_found(tmp_path: Path) -> None:
@@ -363,9 +359,8 @@ def test_xz_through_liblzma(tmp_path: Path, sampler: str) -> None:
     command = [str(xz), "-1", "-T1", "--stdout", str(tmp_path / "data")]
     own, output = counted_by_hand(tmp_path, "lzma_code", command)
     assert own > 50
-    software: Mapping[str, object] = {"steps": {"preload": "lzma_code"}, "reads": {"preload": "read"}}
-    events = {name: parse_event(mapping) for name, mapping in software.items()}  # type: ignore[arg-type]
-    found = find_functions(events, program=xz)
+    events = map(parse_event, ({"preload": "lzma_code"}, {"preload": "read"}))
+    found = {number: find_function(event, program=xz) for number, event in enumerate(events)}
     assert found[0].library.name.startswith("liblzma.so")
     library = build_interposer("gcc", interposer_source(found))
     records, _ = run(

@@ -17,10 +17,15 @@ import pytest
 
 from unperturbed.errors import SpecError
 from unperturbed.instrument.binaries import elf
-from unperturbed.instrument.binaries.demangle import demangle, spellings
-from unperturbed.instrument.binaries.elf import read_binary
-from unperturbed.instrument.binaries.libraries import find_binary, needed_libraries
-from unperturbed.instrument.binaries.probes import HIT_COSTS, HIT_NS, ProbeSite, find_probes
+from unperturbed.instrument.binaries.elf import demangle, read_binary, spellings
+from unperturbed.instrument.binaries.probes import (
+    HIT_COSTS,
+    HIT_NS,
+    ProbeSite,
+    find_binary,
+    find_probes,
+    needed_libraries,
+)
 from unperturbed.instrument.events import Event, parse_event
 
 C = """
@@ -249,7 +254,7 @@ def test_what_is_no_binary(build: Compile, tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="a script that /usr/bin/env python3 runs"):
         read_binary(script)
     (tmp_path / "text").write_text("text")
-    with pytest.raises(SpecError, match="no ELF binary"):
+    with pytest.raises(SpecError, match="not an ELF binary"):
         read_binary(tmp_path / "text")
     for path in (tmp_path, tmp_path / "missing"):
         with pytest.raises(SpecError, match="the binary cannot be read"):

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from unperturbed.instrument.command_line.command import (
+from unperturbed.instrument.command_line import (
     checking_arguments,
     compiling_arguments,
     machine_flags,

@@ -21,7 +21,7 @@ import pytest
 import unperturbed.instrument
 from tests.instrument.conftest import RUNTIME
 from tests.instrument.wrapper_server import serve_wrapper
-from unperturbed.collectors.runtime.build import BOUNDS, runtime_files
+from unperturbed.collectors.runtime import BOUNDS, runtime_files
 from unperturbed.instrument.compiler import toolchain
 from unperturbed.instrument.compiler.cc import run_compiler
 from unperturbed.instrument.compiler.toolchain import write_toolchain

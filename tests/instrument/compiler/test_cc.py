@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.instrument.conftest import RUNTIME
-from unperturbed.collectors.runtime.build import BOUNDS, runtime_files
+from unperturbed.collectors.runtime import BOUNDS, runtime_files
 from unperturbed.errors import HostError, SpecError
 from unperturbed.instrument.compiler.cc import read_metrics, run_compiler
 from unperturbed.instrument.events import Event
@@ -46,7 +46,7 @@ def test_one_command_with_a_metrics_file(tmp_path, monkeypatch):
     [
         (None, "the metrics file cannot be read (No such file"),
         ("software: [", "this is not YAML"),
-        ("- 1", "there is no mapping `software:` in it"),
+        ("- 1", "it has no mapping `software:`"),
         (
             "software:\n  f: {entr: f}\n",
             "metrics.yaml:2:3: software metric 'f': unknown key 'entr' in an event; did you mean 'enter'?",

@@ -12,16 +12,16 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.instrument.compiler.launcher_projects import EVENTS, garbled, random_project
-from unperturbed.instrument.command_line.command import parse_command
-from unperturbed.instrument.compiler import launchers as launching
+from unperturbed.instrument.command_line import parse_command
+from unperturbed.instrument.compiler import toolchain as launching
 from unperturbed.instrument.compiler.toolchain import Toolchain, write_toolchain
 from unperturbed.instrument.events import Event, parse_event
 from unperturbed.instrument.events.event import select
-from unperturbed.instrument.events.need import Need
+from unperturbed.instrument.events.targets import Need
 from unperturbed.instrument.finding.prefilter import can_hold_site
 from unperturbed.instrument.finding.preprocessed import PreprocessedText
 from unperturbed.instrument.finding.site_log import read_sites
-from unperturbed.instrument.missing.without_site import missing_metrics
+from unperturbed.instrument.missing import missing_metrics
 
 PASSED = 0
 ASKED_PYTHON = 77

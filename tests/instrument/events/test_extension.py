@@ -104,7 +104,7 @@ def test_a_spec_may_have_it(folder: Path) -> None:
     sites = json.loads(run(folder, "sites", "good.yaml", "--json").stdout)["metrics"]["jumps"]["sites"]
     assert [(site["file"], site["line"]) for site in sites] == [("x.c", 6), ("x.c", 8)]
     refused = run(folder, "sites", "bad.yaml", code=2).stderr
-    assert "goto: '2 jumps' has not the form of its target: a function's name" in refused
+    assert "goto: '2 jumps' does not have the form of its target: a function's name" in refused
     assert "in: has a meaning with call and write only, not with goto" in refused
 
 

@@ -16,11 +16,11 @@ import pytest
 from tests.instrument.conftest import Workshop, plain_output
 from tests.instrument.wrapper_server import serve_wrapper
 from unperturbed.collectors.records.file import Mark, Records, Setup, create_record_file, read_record_file
-from unperturbed.collectors.runtime.build import BOUNDS, build_observer, runtime_files
+from unperturbed.collectors.runtime import BOUNDS, build_observer, runtime_files
 from unperturbed.common.user_cache import user_cache
 from unperturbed.instrument.compiler.toolchain import write_toolchain
 from unperturbed.instrument.events import parse_event
-from unperturbed.instrument.missing.without_site import missing_metrics
+from unperturbed.instrument.missing import missing_metrics
 
 clang = pytest.param("clang", marks=pytest.mark.skipif(not shutil.which("clang"), reason="clang is not installed"))
 

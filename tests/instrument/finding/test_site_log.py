@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from unperturbed.instrument.events import parse_event
+from unperturbed.instrument.missing import missing_metrics
 from unperturbed.instrument.missing.explain import names_of_build
-from unperturbed.instrument.missing.without_site import missing_metrics
 
 TEXT = """\
 #include "state.h"
@@ -100,7 +100,7 @@ def test_a_metric_without_a_site_is_told_the_nearest_names(built, event, nearest
 def test_messages_say_what_else_may_be_wrong(built, workshop):
     software = {"f": parse_event({"enter": "qqqqqqqq", "file": "*.cc"})}
     (message,) = missing_metrics(built({"f": software["f"].to_json()}).report, software).values()
-    assert "enter: qqqqqqqq, file: *.cc; no name is near it" in message
+    assert "enter: qqqqqqqq, file: *.cc; no name is similar" in message
     nothing = workshop({}, name="empty").report
     (message,) = missing_metrics(nothing, software).values()
     assert "does the build command use {cc} or {cxx}?" in message

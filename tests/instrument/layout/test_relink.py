@@ -11,14 +11,20 @@ from pathlib import Path
 import pytest
 
 from tests.instrument.bzip2_program import build, bzip2_source, run
-from unperturbed.collectors.runtime.build import BOUNDS, runtime_files
+from unperturbed.collectors.runtime import BOUNDS, runtime_files
 from unperturbed.errors import RunError
-from unperturbed.instrument.command_line.command import expanded, response_text
+from unperturbed.instrument.command_line import expanded, response_text
 from unperturbed.instrument.compiler import toolchain as toolchain_module
 from unperturbed.instrument.compiler.cc import run_compiler
 from unperturbed.instrument.compiler.toolchain import in_layout, relink
-from unperturbed.instrument.layout.link_log import file_digest, read_links
-from unperturbed.instrument.layout.relink import Layout, is_object, why_order_matters, why_order_stays
+from unperturbed.instrument.layout import (
+    LinkLayout,
+    file_digest,
+    is_object,
+    read_links,
+    why_order_matters,
+    why_order_stays,
+)
 
 NAMES = ("alpha", "beta", "gamma", "delta")
 SOFTWARE = {"works": {"enter": "work_*"}}
@@ -272,8 +278,8 @@ def test_only_objects_between_the_same_libraries_change_places(objects, seed):
                 [chosen, "prog"] if chosen == "-o" else [chosen, "--gc-sections"] if chosen == "-Xlinker" else [chosen]
             )
     pads = tuple(f"pad{number}.o" for number in range(9))
-    arranged = Layout(str(seed), pads, "folder").arranged(words)
-    assert arranged == Layout(str(seed), pads, "folder").arranged(words)
+    arranged = LinkLayout(str(seed), pads, "folder").arranged(words)
+    assert arranged == LinkLayout(str(seed), pads, "folder").arranged(words)
     assert arranged[0].startswith("-Wl,-u,unperturbed_pad_0u,")
     assert arranged[1] == "pad0.o"
     assert Counter(arranged[2:]) == Counter([*words, *pads[1:]])
@@ -295,12 +301,12 @@ def _groups(words, barriers, objects):
 
 
 def test_every_order_of_few_objects_occurs(objects):
-    drawn = {tuple(Layout(f"1/a/{number}", ("pad.o",), "folder").arranged(objects[:3])[2:]) for number in range(60)}
+    drawn = {tuple(LinkLayout(f"1/a/{number}", ("pad.o",), "folder").arranged(objects[:3])[2:]) for number in range(60)}
     assert len(drawn) == 6
 
 
 def test_padding_before_a_forced_language_is_no_source_of_it(objects):
-    arranged = Layout("s", ("p0", "p1"), "folder").arranged([objects[0], "-x", "c", "text"])
+    arranged = LinkLayout("s", ("p0", "p1"), "folder").arranged([objects[0], "-x", "c", "text"])
     assert arranged[2:] == [objects[0], "-x", "c", "-x", "none", "p1", "-x", "c", "text"]
 
 

@@ -13,8 +13,8 @@ from unperturbed.instrument.events import parse_event
 from unperturbed.instrument.events.kinds.call import Call
 from unperturbed.instrument.events.kinds.gauge import Gauge
 from unperturbed.instrument.events.kinds.write import Write
+from unperturbed.instrument.missing import missing_metrics
 from unperturbed.instrument.missing.names import Occurrence, occurrences
-from unperturbed.instrument.missing.without_site import missing_metrics
 
 C = """\
 struct queue { int length; int head; };
@@ -235,7 +235,7 @@ def test_every_name_that_a_message_tells_has_a_site_as_a_target(workshop, texts,
     told = {}
     for (name, event), (_, said) in zip(events.items(), wrong, strict=True):
         assert said in messages[name]
-        assert "no name is near it" not in messages[name]
+        assert "no name is similar" not in messages[name]
         kind = next(iter(event))
         names = [
             each for found in _TOLD.findall(messages[name]) for each in found.split(", ") if not each.endswith("…")
@@ -251,7 +251,7 @@ def test_what_cannot_be_read_again_is_said(workshop):
     shop.write("d.c", "#ifndef SIZE\n#error SIZE\n#endif\nint total;\nint work(void) { total = SIZE; return 1; }\n")
     shop.call("-DSIZE=3", "-c", "d.c")
     assert "; nearest names: work; looked at d.c" in message(shop, {"enter": "wrok"})
-    assert "; no name is near it in what can be read again, which is not d.c;" in f"{message(shop, {'write': 'totl'})};"
+    assert "; no name is similar in what can be read again, which is not d.c;" in f"{message(shop, {'write': 'totl'})};"
 
 
 def test_a_source_of_a_later_standard_is_read_again(workshop):

@@ -22,18 +22,18 @@ import pytest
 
 from tests.instrument.python.sampled import counts, run_sampled
 from unperturbed.collectors.records.file import Records, Setup
-from unperturbed.collectors.runtime.build import build_interposer, build_preload, build_python_counter
+from unperturbed.collectors.runtime import build_interposer, build_preload, build_python_counter
 from unperturbed.errors import HostError, SpecError
 from unperturbed.instrument.binaries.interposition import find_function, interposer_source
 from unperturbed.instrument.events import Event, parse_event
-from unperturbed.instrument.python.injected import hook, rewriting
-from unperturbed.instrument.python.injected.command_line import read_command_line
-from unperturbed.instrument.python.metrics import (
+from unperturbed.instrument.python import (
     PythonSites,
     find_python_sites,
     prepare_python_hook,
     python_environment,
 )
+from unperturbed.instrument.python.injected import hook, rewriting
+from unperturbed.instrument.python.injected.command_line import read_command_line
 
 SAMPLERS = ("inside", "outside")
 NAMES = (
@@ -640,7 +640,7 @@ def test_what_cannot_be_counted_is_refused(tmp_path: Path, words: list[str], tar
 
 
 def test_only_pythons_are_asked(tmp_path: Path) -> None:
-    """Another program would take find.py for its input: xz would compress and remove it."""
+    """Another program would take lookup.py for its input: xz would compress and remove it."""
     scripts = {
         "tool": f"#!{sys.executable} -u\ndef f(): pass\n",
         "by_env": "#!/usr/bin/env python3\ndef f(): pass\n",
@@ -655,7 +655,7 @@ def test_only_pythons_are_asked(tmp_path: Path) -> None:
         ("./by_env", "started by env"),
         ("./shell", "a script that /bin/sh runs"),
         ("./isolated", "-I runs isolated"),
-        ("/bin/sh", "no Python program"),
+        ("/bin/sh", "not a Python program"),
         ("nowhere", "there is no such program"),
     ):
         with pytest.raises(SpecError, match=message):

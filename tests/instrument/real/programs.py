@@ -24,7 +24,7 @@ from unperturbed.harness.program.sources import debian_source
 from unperturbed.instrument.compiler.toolchain import write_toolchain
 from unperturbed.instrument.events import parse_event
 from unperturbed.instrument.finding.site_log import SiteReport, read_sites
-from unperturbed.instrument.missing.without_site import missing_metrics
+from unperturbed.instrument.missing import missing_metrics
 
 _SOURCES = (".c", ".cc", ".cpp", ".h")
 RUNTIME = Path(__file__).parents[1] / "runtime.c"

@@ -26,7 +26,7 @@ from tests.collectors.runtime.inside.programs import (
 from tests.collectors.runtime.programs import BUSY, COUNTED
 from tests.instrument.wrapper_server import serve_wrapper
 from unperturbed.collectors.records.file import Mark, Records, Setup, create_record_file, read_record_file
-from unperturbed.collectors.runtime.build import BOUNDS, build_preload, runtime_files
+from unperturbed.collectors.runtime import BOUNDS, build_preload, runtime_files
 from unperturbed.collectors.sources import Pass
 from unperturbed.common.user_cache import user_cache
 from unperturbed.errors import RunError

@@ -20,7 +20,7 @@ from tests.collectors.runtime.inside.programs import (
     run,
 )
 from tests.collectors.runtime.programs import BUSY, COUNTED, INCLUDE, sample
-from unperturbed.collectors.runtime.build import BOUNDS
+from unperturbed.collectors.runtime import BOUNDS
 from unperturbed.errors import RunError
 
 SPAWNING = {

@@ -14,16 +14,16 @@ import numpy as np
 import pytest
 
 from tests.collectors.runtime.inside.programs import Build, run
-from unperturbed.collectors.perf_metrics.tables import read_tables
-from unperturbed.collectors.perf_metrics.translation import translate
-from unperturbed.collectors.planning.listing import trials_on_this_host
-from unperturbed.collectors.planning.passes import plan_passes
+from unperturbed.collectors.listing import trials_on_this_host
+from unperturbed.collectors.passes import plan_passes
 from unperturbed.collectors.records.file import Mark, Records, Setup
 from unperturbed.collectors.sources import Event, Pass
 from unperturbed.collectors.sources.callgrind import Machine
 from unperturbed.collectors.sources.perf.events import describe, refusal
 from unperturbed.collectors.sources.perf.listing import ask_kernel
 from unperturbed.collectors.sources.perf.sysfs import own_core, pmus
+from unperturbed.collectors.sources.perf.tables import read_tables
+from unperturbed.collectors.sources.perf.translation import translate
 from unperturbed.common.expressions.metrics import parse_metric_expression
 from unperturbed.errors import SpecError
 

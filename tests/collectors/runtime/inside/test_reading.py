@@ -26,7 +26,7 @@ from tests.collectors.runtime.programs import BUSY
 from unperturbed.collectors.records.counts import hardware_columns
 from unperturbed.collectors.records.file import Mark, Records, Setup
 from unperturbed.collectors.sources import Event, Pass
-from unperturbed.collectors.sources.papi import events as papi_events
+from unperturbed.collectors.sources import papi as papi_events
 from unperturbed.collectors.sources.perf import events as perf_event
 from unperturbed.errors import RunError
 

@@ -361,7 +361,7 @@ def test_what_is_no_table(
 
 def test_a_folder_without_a_table_is_said(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     code, _, error = run(capsys, str(tmp_path))
-    assert (code, "the folder holds no table" in error) == (2, True)
+    assert (code, "the folder has no table" in error) == (2, True)
 
 
 def test_odd_names_stand_in_backquotes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from unperturbed.collectors.perf_metrics.formula import (
+from unperturbed.collectors.sources.perf.events import PREFIX
+from unperturbed.collectors.sources.perf.formula import (
     FUNCTIONS,
     Binary,
     Call,
@@ -20,14 +21,13 @@ from unperturbed.collectors.perf_metrics.formula import (
     Negative,
     Node,
     Number,
+    literal_value,
     parse_formula,
 )
-from unperturbed.collectors.perf_metrics.literals import literal_value
-from unperturbed.collectors.perf_metrics.tables import PerfMetric, PerfTables, TableEvent
-from unperturbed.collectors.sources.perf.events import PREFIX
 from unperturbed.collectors.sources.perf.names import ALIASES, GENERIC
 from unperturbed.collectors.sources.perf.names import parse as parse_event
 from unperturbed.collectors.sources.perf.sysfs import own_core, pmus
+from unperturbed.collectors.sources.perf.tables import PerfMetric, PerfTables, TableEvent
 from unperturbed.common.expressions.metrics import parse_metric_expression
 from unperturbed.common.wording import did_you_mean
 from unperturbed.errors import SpecError, UnperturbedError
@@ -129,20 +129,21 @@ class _Translation:
                 inner = self.of(operand, within)
                 return Number(-inner.value) if isinstance(inner, Number) else Negative(inner)
             case Choice(value, condition, otherwise):
-                return self._choice(self.of(condition, within), value, otherwise, within)
+                decided = self.of(condition, within)
+                if isinstance(decided, Number):  # what is not chosen needs no counter
+                    return self.of(value if decided.value else otherwise, within)
+                return Choice(self.of(value, within), decided, self.of(otherwise, within))
             case Call(function, arguments):
                 return self._call(function, arguments, within)
             case Binary(sign, left, right):
                 return _folded(sign, self.of(left, within), self.of(right, within))
 
-    def _choice(self, condition: Node, value: Node, otherwise: Node, within: tuple[str, ...]) -> Node:
-        if isinstance(condition, Number):  # what is not chosen needs no counter
-            return self.of(value if condition.value else otherwise, within)
-        return Choice(self.of(value, within), condition, self.of(otherwise, within))
-
     def _call(self, function: str, arguments: tuple[Node, ...], within: tuple[str, ...]) -> Node:
         if function == "has_event":
-            return Number(float(isinstance(arguments[0], Name) and self._is_event(arguments[0].text)))
+            try:
+                return Number(float(isinstance(arguments[0], Name) and bool(self._event_of_spec(arguments[0].text))))
+            except (_Untranslated, UnperturbedError):
+                return Number(0)
         if function not in FUNCTIONS:
             raise _Untranslated(f"it asks {function}(), which this tool does not know")
         first, second = (self.of(argument, within) for argument in arguments)
@@ -156,29 +157,18 @@ class _Translation:
     def _name(self, text: str, within: tuple[str, ...]) -> Node:
         if text == "NaN":
             raise _Untranslated("its value is undefined on this host")
-        metric = next(
-            (one for one in self._tables.named(text) if one.name == text and one.pmu in (self._pmu, "")), None
-        )
+        alike = (metric for metric in self._tables.named(text) if metric.name == text)
+        metric = next((metric for metric in alike if metric.pmu in (self._pmu, "")), None)
         if metric is None:
-            return Name(self._event(text))
+            if text not in self._found:
+                self._found[text] = self._event_of_spec(text)
+            return Name(self._found[text])
         if metric.name in within or len(within) > _DEEPEST:
             raise _Untranslated(f"it refers to itself: {' → '.join((*within, metric.name))}")
         return self.of(parse_formula(metric.formula), (*within, metric.name))
 
-    def _is_event(self, text: str) -> bool:
-        try:
-            self._event(text)
-        except (_Untranslated, UnperturbedError):
-            return False
-        return True
-
-    def _event(self, text: str) -> str:
-        """Return the name that a spec has for an event."""
-        if text not in self._found:
-            self._found[text] = self._event_of_spec(text)
-        return self._found[text]
-
     def _event_of_spec(self, text: str) -> str:
+        """Return the name that a spec has for an event."""
         if text in _NO_EVENT:
             raise _Untranslated(f"it needs {text}, {_NO_EVENT[text]}")
         if "?" in text:
@@ -214,7 +204,8 @@ class _Translation:
         home = pmu or self._pmu  # on a hybrid processor, the metric's kind of core
         if home in units and (first in units[home].events or generic is not None):
             return f"{PREFIX}{home}/{','.join(given)}/{mode}"
-        if not pmu and not others and (generic is not None or self._has_one(first)):
+        of_cores = any(unit.core and first in unit.events for unit in units.values())
+        if not pmu and not others and (generic is not None or of_cores):
             return f"{PREFIX}{first}{f':{mode}' if mode else ''}"
         event = self._in_tables(first, pmu)
         if event is not None:
@@ -228,10 +219,6 @@ class _Translation:
         if not any(unit.core for unit in units.values()):
             raise _Untranslated(f"it needs {first}, and this host has no PMU of a processor's cores")
         raise _Untranslated(f"it needs {first}, which is not in perf's tables of events for this processor")
-
-    def _has_one(self, name: str) -> bool:
-        """Tell whether a PMU of the cores has an event of a name of its own."""
-        return any(unit.core and name in unit.events for unit in self._units.values())
 
     def _in_tables(self, name: str, pmu: str) -> TableEvent | None:
         alike = self._tables.events.get(name.casefold(), ())
@@ -253,7 +240,9 @@ class _Translation:
 def _folded(sign: str, left: Node, right: Node) -> Node:
     """Return an operation, computed where both operands are numbers, and left out where it changes nothing."""
     if isinstance(left, Number) and isinstance(right, Number):
-        return Number(_computed(sign, left.value, right.value))
+        if sign in "/%" and right.value == 0:
+            raise _Untranslated("it divides by zero")
+        return Number(float(_OPERATIONS[sign](left.value, right.value)))
     if sign not in _PRECEDENCE:
         raise _Untranslated(f"{sign} between events is not known here")
     zero = Number(0)
@@ -265,12 +254,6 @@ def _folded(sign: str, left: Node, right: Node) -> Node:
     if sign == "+" and left == zero:
         return right
     return Binary(sign, left, right)
-
-
-def _computed(sign: str, left: float, right: float) -> float:
-    if sign in "/%" and right == 0:
-        raise _Untranslated("it divides by zero")
-    return float(_OPERATIONS[sign](left, right))
 
 
 def _written(node: Node, least: int) -> str:

@@ -1,6 +1,7 @@
-"""Read a compiler's command line, and derive those that instrumentation runs (options of gcc and clang).
+"""The command line of gcc and clang: what it requests, and the command lines that instrumentation derives from it.
 
-Response files are read as gcc reads them.
+First the options and the endings of sources, sorted by what they mean to a wrapper. Response files are read as gcc
+reads them.
 """
 
 # pathlib would cost every command of a build 5 ms.
@@ -11,35 +12,108 @@ from __future__ import annotations
 import os.path
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
-
-from unperturbed.instrument.command_line.options import (
-    BARE,
-    COMPILING,
-    CXX_DRIVERS,
-    DEBUG,
-    DEPENDENCIES,
-    FOLDER_FLAGS,
-    HEADERS,
-    LANGUAGES,
-    LAUNCHERS,
-    LIBRARY,
-    LINKER_LIBRARY,
-    LINKER_RELOCATABLE,
-    LINKING,
-    MACHINE,
-    NO_MACHINE,
-    PREPROCESSED,
-    QUESTIONS,
-    SEPARATE,
-    STRICT,
-    UNCOUNTED,
-    UNCOUNTED_FORCED,
-    UNTOUCHED,
-)
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from unperturbed.instrument.layout import LinkLayout
+
+
+class Options:
+    """A set of options; `*` at the end of one stands for whatever follows; `but` are exceptions."""
+
+    def __init__(self, table: str, but: str = "") -> None:
+        self.patterns = tuple(table.split())
+        self._exact = frozenset(pattern for pattern in self.patterns if not pattern.endswith("*"))
+        self._beginnings = tuple(pattern[:-1] for pattern in self.patterns if pattern.endswith("*"))
+        self._but: Options | tuple[()] = Options(but) if but else ()
+
+    def __contains__(self, word: str) -> bool:
+        return (word in self._exact or word.startswith(self._beginnings)) and word not in self._but
+
+
+LAUNCHERS = {"ccache", "distcc", "sccache", "icecc", "buildcache"}
+
+_SEPARATE_TABLE = """
+    -o -x -I -D -U -L -l -T -u -z -e -h -B -A -b -V -F -include -imacros -isystem -iquote -idirafter -isysroot
+    -iprefix -iwithprefix -iwithprefixbefore -imultilib -imultiarch -iframework -MF -MT -MQ -MJ -Xlinker
+    -Xpreprocessor -Xassembler -Xclang -Xanalyzer -aux-info -wrapper -target -arch -mllvm -framework --param
+    --sysroot -dumpbase -dumpbase-ext -dumpdir -Ttext -Tdata -Tbss --serialize-diagnostics -serialize-diagnostics
+    -include-pch
+"""
+SEPARATE = frozenset(_SEPARATE_TABLE.split())
+"""Options whose value is the next argument."""
+
+LANGUAGES = {
+    **dict.fromkeys((".c",), "c"),
+    **dict.fromkeys((".cc", ".cp", ".cxx", ".cpp", ".CPP", ".c++", ".C"), "c++"),
+    ".i": "cpp-output",
+    ".ii": "c++-cpp-output",
+}
+UNCOUNTED = {
+    **dict.fromkeys((".s", ".S", ".sx"), "assembly"),
+    **dict.fromkeys((".f", ".for", ".ftn", ".F", ".FOR", ".fpp", ".FPP", ".FTN"), "Fortran"),
+    **dict.fromkeys((".f90", ".f95", ".f03", ".f08", ".F90", ".F95", ".F03", ".F08"), "Fortran"),
+    **dict.fromkeys((".m", ".mi", ".mm", ".M", ".mii"), "Objective-C"),
+    **dict.fromkeys((".adb", ".ads"), "Ada"),
+    ".d": "D",
+    ".go": "Go",
+}
+"""Ending of a source that gcc or clang compiles and nobody here can put counters into → its language."""
+
+UNCOUNTED_FORCED = {"assembler": "assembly", "assembler-with-cpp": "assembly", "f77": "Fortran", "f95": "Fortran"}
+PREPROCESSED = {
+    "c": "cpp-output",
+    "c++": "c++-cpp-output",
+    "cpp-output": "cpp-output",
+    "c++-cpp-output": "c++-cpp-output",
+}
+"""Language of a source → language of its preprocessed text."""
+
+HEADERS = frozenset((".h", ".hh", ".H", ".hp", ".hxx", ".hpp", ".HPP", ".h++", ".tcc"))
+"""Inputs that make a precompiled header, and no program."""
+
+CXX_DRIVERS = ("g++", "c++", "clang++")
+
+
+QUESTIONS = Options("""
+    -E -M -MM -fsyntax-only -### -dumpversion -dumpmachine -dumpspecs -dumpfullversion -print-* --print-* -version
+    --version -V -help --help -help=* --help=* --target-help --preprocess -Qversion -qversion -emit-ast --analyze
+    -cc1 -cc1as
+""")
+"""Options that make a command one that compiles nothing."""
+
+COMPILING = Options("-c -S --compile --assemble")
+"""Options of commands that link nothing."""
+
+UNTOUCHED = Options(
+    "-save-temps -save-temps=* --save-temps -fmodules* -fdirectives-only -emit-llvm -traditional -traditional-cpp"
+)
+"""Options whose files or text would not be what they are without us."""
+
+BARE = Options("-r -nostdlib -nodefaultlibs -nolibc -nostartfiles -ffreestanding -dynamiclib -bundle")
+LINKER_RELOCATABLE = {"-r", "-i", "--relocatable"}
+LIBRARY = {"-shared", "--shared"}
+LINKER_LIBRARY = {"-shared", "--shared", "-Bshareable"}
+
+FOLDER_FLAGS = Options("""
+    -m* --sysroot* -isysroot* -target --target* -target=* -stdlib=* -nostdinc* -nostdlibinc -nobuiltininc -B*
+    --gcc-toolchain* -ffreestanding
+""")
+"""Options that may change the folders which the compiler searches by itself."""
+
+DEPENDENCIES = Options("""
+    -MD -MMD -MP -MG -MF* -MT* -MQ* -MJ* -write-dependencies --write-dependencies -write-user-dependencies
+    --write-user-dependencies
+""")
+DEBUG = Options("""
+    -g -g0 -g1 -g2 -g3 -g4 -g5 -g6 -g7 -g8 -g9 -ggdb* -gdwarf* -gstabs* -gsplit-dwarf -gline-tables-only -gz*
+""")
+LINKING = Options("-l* -L* -Wl,* -s -static* -rdynamic -pie -no-pie -shared* -fuse-ld=* -T -u -z -e -Xlinker")
+STRICT = Options("-pedantic-errors -Werror -Werror=*")
+MACHINE = Options(
+    "-m* --sysroot=* --target=* --gcc-toolchain=* -B* -static -static-pie -target --sysroot -isysroot",
+    but="-masm=* -mllvm*",
+)
 
 
 def expanded(words: tuple[str, ...], depth: int = 0) -> tuple[str, ...]:
@@ -75,7 +149,7 @@ def _unescape(piece: re.Match[str]) -> str:
     return escaped if escaped is not None else plain
 
 
-class Source(NamedTuple):
+class CommandSource(NamedTuple):
     """A source file of a command."""
 
     position: int  # Its position among the arguments
@@ -84,32 +158,27 @@ class Source(NamedTuple):
     language: str
     forced: str  # The `-x` in force there; '' when there is none
 
+    @property
+    def driver_decides(self) -> bool:
+        """Whether the compiler's name, not the source's, sets the language."""
+        return not self.forced and LANGUAGES.get(os.path.splitext(self.path)[1]) != self.language
 
-class Command(NamedTuple):
+
+class CompilerCommand(NamedTuple):
     """A compiler command, read."""
 
     words: tuple[str, ...]  # As given, the compiler first
     compiler: tuple[str, ...]  # Compiler with its launcher (`ccache gcc` are two words)
     arguments: tuple[str, ...]  # What follows, response files expanded
     # C and C++ sources that could be instrumented; empty when nothing is compiled.
-    sources: tuple[Source, ...] = ()
+    sources: tuple[CommandSource, ...] = ()
     # Other sources that it compiles, such as assembly; `language` is its name for people.
-    uncounted: tuple[Source, ...] = ()
+    uncounted: tuple[CommandSource, ...] = ()
     output: str = ""  # Value of -o, '' when there is none
     executable: bool = False  # The command links a program with the C library
     library: bool = False  # It links a shared library with the C library
     static: bool = False  # What it links has no dynamic linker
     reason: str = ""  # Why the sources must be left alone, '' when they need not
-
-
-class Arrangement(Protocol):
-    """Another order of a link's arguments."""
-
-    def arranged(self, arguments: Sequence[str]) -> list[str]:
-        """Return the arguments in this order."""
-
-    def remove(self) -> None:
-        """Remove its files: the link is done."""
 
 
 class Added(NamedTuple):
@@ -118,7 +187,7 @@ class Added(NamedTuple):
     # before, after: Words before all others, and after them.
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
-    layout: Arrangement | None = None  # Another order of the inputs
+    layout: LinkLayout | None = None  # Another order of the inputs
 
     def to(self, compiler: Sequence[str], arguments: Sequence[str]) -> list[str]:
         """Return the whole command."""
@@ -140,7 +209,7 @@ class Argument(NamedTuple):
         return self.words[0]
 
 
-def parse_command(words: tuple[str, ...]) -> Command:
+def parse_command(words: tuple[str, ...]) -> CompilerCommand:
     """Read a command line; the compiler is its first word, or its second behind a launcher such as ccache.
 
     What has no sources (questions, links, assembly, standard input) comes back with `sources` empty, to be run as it
@@ -150,7 +219,7 @@ def parse_command(words: tuple[str, ...]) -> Command:
     compiler = words[: 2 if launched else 1]
     arguments = expanded(words[len(compiler) :])
     parsed = split_arguments(arguments)
-    plain = Command(words, compiler, arguments)
+    plain = CompilerCommand(words, compiler, arguments)
     if any(argument.name in QUESTIONS for argument in parsed):
         return plain
     inputs = [argument for argument in parsed if argument.is_input]
@@ -185,18 +254,17 @@ def is_cxx_driver(compiler: str) -> bool:
     return any(not beginning or beginning.endswith(("-", "_")) for beginning in beginnings)
 
 
-def folder_flags(command: Command) -> list[str]:
-    """Return the words of a command that may change the folders which the compiler searches by itself."""
-    return _joined(
-        [
-            argument
-            for argument in split_arguments(command.arguments)
-            if not argument.is_input and argument.name in FOLDER_FLAGS
-        ]
-    )
+def options_among(command: CompilerCommand, table: Options) -> list[str]:
+    """Return the options of a command that a table has, each with its value."""
+    return [
+        word
+        for argument in split_arguments(command.arguments)
+        if not argument.is_input and argument.name in table
+        for word in argument.words
+    ]
 
 
-def include_folders(command: Command) -> list[str]:
+def include_folders(command: CompilerCommand) -> list[str]:
     """Return the folders of -I and -iquote: where a build keeps its own headers."""
     return [
         joined_value(argument, option)
@@ -206,7 +274,7 @@ def include_folders(command: Command) -> list[str]:
     ]
 
 
-def preprocessing_arguments(command: Command, source: Source) -> list[str]:
+def preprocessing_arguments(command: CompilerCommand, source: CommandSource) -> list[str]:
     """Return the arguments that write one source's preprocessed text to standard output, with line markers."""
     kept = [
         argument
@@ -214,7 +282,7 @@ def preprocessing_arguments(command: Command, source: Source) -> list[str]:
         if not argument.is_input
         and argument.name not in DEPENDENCIES
         and argument.name not in DEBUG
-        and not _is_linking(argument)
+        and argument.name not in LINKING
         and not _is_strict(argument)
         and argument.name not in {"-c", "-S", "-P", "-C", "-CC", "-v", "-x", "-pipe"}
         and not argument.name.startswith(("-o", "-x"))
@@ -222,13 +290,11 @@ def preprocessing_arguments(command: Command, source: Source) -> list[str]:
     return [*_joined(kept), "-E", "-x", source.language, source.path]
 
 
-def checking_arguments(command: Command, *, color: bool) -> list[str]:
+def checking_arguments(command: CompilerCommand, *, color: bool) -> list[str]:
     """Return the arguments with which the compiler only reads the original sources.
 
     `color`: The diagnostics go through us to a terminal, which the compiler cannot see.
 
-    Notes
-    -----
     Its diagnostics, exit code and dependency files are then those of the original command. (gcc and clang name
     dependency files and their targets alike with and without -fsyntax-only, so that every -M option stays.)
     """
@@ -236,20 +302,22 @@ def checking_arguments(command: Command, *, color: bool) -> list[str]:
     kept = [
         argument
         for argument in split_arguments(command.arguments)
-        if (argument.position in sources if argument.is_input else not _is_linking(argument) and argument.name != "-v")
+        if (
+            argument.position in sources
+            if argument.is_input
+            else argument.name not in LINKING and argument.name != "-v"
+        )
     ]
     # The user's own choice comes later, and wins.
     return [*(["-fdiagnostics-color=always"] if color else []), *_joined(kept), "-fsyntax-only"]
 
 
-def compiling_arguments(command: Command, texts: dict[int, str]) -> list[str]:
+def compiling_arguments(command: CompilerCommand, texts: dict[int, str]) -> list[str]:
     """Return the arguments that compile rewritten texts in place of sources.
 
     `texts`: Position of a source among the arguments → path of its rewritten text. Sources without one are compiled as
     they are.
 
-    Notes
-    -----
     Comments and the origins of macros are gone from the text, so warnings could be new and are off (-w);
     `checking_arguments` has shown the right ones. The dependency files are written already.
 
@@ -262,7 +330,7 @@ def compiling_arguments(command: Command, texts: dict[int, str]) -> list[str]:
         if argument.is_input and argument.position in texts:
             source = sources[argument.position]
             result += ["-x", PREPROCESSED[source.language], texts[argument.position], "-x", source.forced or "none"]
-        elif argument.position in sources and not has_own and _driver_decides(sources[argument.position]):
+        elif argument.position in sources and not has_own and sources[argument.position].driver_decides:
             result += ["-x", sources[argument.position].language, *argument.words, "-x", "none"]
         elif argument.is_input or not (argument.name in DEPENDENCIES or _is_strict(argument)):
             result += argument.words
@@ -270,20 +338,9 @@ def compiling_arguments(command: Command, texts: dict[int, str]) -> list[str]:
     return [*result, "-w"]
 
 
-def _driver_decides(source: Source) -> bool:
-    """Return whether the compiler's name, not the source's, sets the language."""
-    return not source.forced and LANGUAGES.get(os.path.splitext(source.path)[1]) != source.language
-
-
-def machine_flags(command: Command) -> list[str]:
-    """Return the flags that choose the machine, which an object must share to be linked in."""
-    return _joined(
-        [
-            argument
-            for argument in split_arguments(command.arguments)
-            if not argument.is_input and argument.name in MACHINE and argument.name not in NO_MACHINE
-        ]
-    )
+def machine_flags(command: CompilerCommand) -> list[str]:
+    """Return the options that choose the machine, which an object must share to be linked in."""
+    return options_among(command, MACHINE)
 
 
 def split_arguments(arguments: tuple[str, ...]) -> list[Argument]:
@@ -339,7 +396,9 @@ def joined_value(argument: Argument, option: str) -> str:
     return argument.words[1] if argument.name == option and len(argument.words) > 1 else argument.name[len(option) :]
 
 
-def _sources(parsed: list[Argument], *, cxx_driver: bool) -> tuple[tuple[Source, ...], tuple[Source, ...]]:
+def _sources(
+    parsed: list[Argument], *, cxx_driver: bool
+) -> tuple[tuple[CommandSource, ...], tuple[CommandSource, ...]]:
     """Return the sources that could be instrumented, and those that are compiled and could not."""
     forced = ""
     sources, uncounted = [], []
@@ -354,9 +413,9 @@ def _sources(parsed: list[Argument], *, cxx_driver: bool) -> tuple[tuple[Source,
         if cxx_driver and not forced and language in {"c", "cpp-output"}:
             language = {"c": "c++", "cpp-output": "c++-cpp-output"}[language]
         if language in PREPROCESSED:
-            sources.append(Source(argument.position, argument.name, language, forced))
+            sources.append(CommandSource(argument.position, argument.name, language, forced))
         elif other := UNCOUNTED_FORCED.get(forced, "") if forced else UNCOUNTED.get(ending, ""):
-            uncounted.append(Source(argument.position, argument.name, other, forced))
+            uncounted.append(CommandSource(argument.position, argument.name, other, forced))
     return tuple(sources), tuple(uncounted)
 
 
@@ -377,10 +436,6 @@ def _linked(parsed: list[Argument]) -> str:
         if argument.name in LIBRARY or LINKER_LIBRARY & set(passed):
             linked = "library"
     return linked
-
-
-def _is_linking(argument: Argument) -> bool:
-    return argument.name in LINKING
 
 
 def _is_strict(argument: Argument) -> bool:

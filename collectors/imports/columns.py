@@ -1,23 +1,32 @@
-"""Tables with a column a metric: which columns are what, and the runs in them. For CSV and Parquet alike."""
+"""Tables with a row an interval and a column a metric: CSV with a line of names, and Apache Parquet.
+
+A Parquet file that this tool wrote has a description of its metrics, which is taken over.
+"""
 
 from __future__ import annotations
 
+import csv
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from unperturbed.collectors.data.files import decode_parquet
 from unperturbed.collectors.data.trace import INTERVAL_COLUMNS, Kind, Metric, Trace
 from unperturbed.collectors.imports.format import (
+    MOST,
+    ImportFormat,
     IntArray,
     common_options,
+    decode,
     from_ends,
     known_kind,
-    leave_out_uncounted,
-    make_trace,
+    make_counted_trace,
     refuse,
     with_attributes,
 )
@@ -26,7 +35,7 @@ from unperturbed.common.wording import listing, no_such_column
 if TYPE_CHECKING:
     import polars as pl
 
-OPTIONS: Mapping[str, str] = {
+_OPTIONS: Mapping[str, str] = {
     "time": "the column with the end of each interval (time, timestamp, end_ns or the like)",
     "begin": "the column with its beginning (the end of the row before)",
     "unit": "unit of both: s, ms, us or ns (by the end of the name, else s)",
@@ -42,14 +51,11 @@ _TIMES = ("end_ns", "time", "timestamp", "seconds", "time_s", "time_ms", "time_u
 _OF_EXPORTS = ("pass", "repetition", "interval", "start", "duration", *INTERVAL_COLUMNS)
 """Columns of this tool's own tables that are not metrics."""
 
-_LATEST_NS = 2.0**62
-"""Times and their differences are int64: 146 years are as long as any."""
-
 LineOf = Callable[[int], int]
 """Takes a row's number, from 0; returns the number of its line, or 0 where the format has no lines."""
 
 
-def read_table(
+def _read_table(
     frame: pl.DataFrame, path: Path, options: Mapping[str, str], line_of: LineOf, described: Mapping[str, Metric]
 ) -> list[Trace]:
     """Return the runs of a table."""
@@ -57,11 +63,12 @@ def read_table(
 
     roles = _roles(frame, path, options)
     if not len(frame):
-        refuse(path, "the table has a heading and no rows")
+        refuse(path, "the table has no rows below its heading")
     names, left_out = _metric_columns(frame, path, options, roles, line_of)
     timed: list[str] = [role for role in ("time", "begin") if role in roles]
     times = {role: _numbers(frame, roles[role], path, line_of, whole=True) for role in timed}
-    factor = _UNITS[_unit(roles["time"], path, options)]
+    ending = re.search(r"[_\[( ](s|ms|us|ns)[\])]?$", roles["time"])
+    factor = _UNITS[common_options(options, path, "unit", tuple(_UNITS), ending[1] if ending else "s")]
     columns = {name: _numbers(frame, name, path, line_of) for name in names}
     keys = [roles[role] for role in ("configuration", "run") if role in roles]
     groups: dict[tuple[str, ...], IntArray] = {(): np.arange(len(frame))}
@@ -94,7 +101,7 @@ def _roles(frame: pl.DataFrame, path: Path, options: Mapping[str, str]) -> dict[
         if known is None:
             refuse(
                 path,
-                f"which column is the time? Give it as time=COLUMN; there are {listing(frame.columns[:12])}",
+                f"which column is the time? Give it as time=COLUMN; the columns are {listing(frame.columns[:12])}",
                 1,
             )
         roles["time"] = known
@@ -104,11 +111,6 @@ def _roles(frame: pl.DataFrame, path: Path, options: Mapping[str, str]) -> dict[
         if role not in roles and role in folded:
             roles[role] = folded[role]
     return roles
-
-
-def _unit(time: str, path: Path, options: Mapping[str, str]) -> str:
-    ending = re.search(r"[_\[( ](s|ms|us|ns)[\])]?$", time)
-    return common_options(options, path, "unit", tuple(_UNITS), ending[1] if ending else "s")
 
 
 def _metric_columns(
@@ -172,7 +174,7 @@ def _numbers(
         value = column[row]
         what = "nothing" if value is None or str(value).strip() == "" else repr(str(value))
         place = f"row {row + 1}: " if not line_of(row) else ""
-        refuse(path, f"{place}the column {name!r} holds {what} here, where a number is wanted", line_of(row))
+        refuse(path, f"{place}the column {name!r} holds {what} here, not a number", line_of(row))
     values = numbers.fill_null(float("nan")).to_numpy()
     infinite = np.flatnonzero(np.isinf(values))
     if len(infinite):
@@ -199,11 +201,11 @@ def _trace(
         what = "stands twice" if time[at] == time[at - 1] else "goes back here: rows are out of order"
         refuse(path, f"the time of a run {what}; run=COLUMN separates the runs of one file", line_of(int(rows[at])))
     for role, stamps in times.items():
-        late = np.flatnonzero(np.abs(stamps[rows] * factor) > _LATEST_NS)
+        late = np.flatnonzero(np.abs(stamps[rows] * factor) > MOST)
         if len(late):
             refuse(
                 path,
-                f"the column of the {role} holds a time here that is beyond all calendars",
+                f"the column of the {role} holds a time here that does not fit 64 bits of nanoseconds",
                 line_of(int(rows[late[0]])),
             )
     ends = np.rint(time * factor).astype(np.int64)
@@ -214,7 +216,7 @@ def _trace(
         for name, column in values.items():
             if (column < 0).any():
                 at = int(np.flatnonzero(column < 0)[0]) + 1
-                refuse(path, f"{name} falls here, and a counter that runs on never does", line_of(int(rows[at])))
+                refuse(path, f"{name} falls here: a cumulative counter never does", line_of(int(rows[at])))
     elif "begin" in times:
         begin = np.rint(times["begin"][rows] * factor).astype(np.int64)
         late = np.flatnonzero(begin > ends)
@@ -223,7 +225,106 @@ def _trace(
         begin, end = begin - begin[0], ends - begin[0]
     else:
         begin, end = from_ends(ends) if len(ends) else (ends, ends)
-    chosen, kept, more = leave_out_uncounted(values, "not given")
-    described = [metric for metric in metrics if metric.name in chosen]
-    arrays = {name: column[kept] for name, column in chosen.items()}
-    return make_trace(described, arrays, (begin[kept], end[kept]), path, notes=[*notes, *more])
+    return make_counted_trace(metrics, values, (begin, end), path, missing="not given", notes=notes)
+
+
+_SEPARATORS = ",;\t"
+_DECIMAL_COMMA = re.compile(r"-?\d+,\d+")
+_NUMBER = re.compile(r"\s*-?\d[\d.,eE+-]*\s*")
+
+
+def _recognise_csv(head: bytes) -> bool:
+    text = head.decode("utf-8-sig", "replace")
+    lines = [line for line in text.splitlines()[:30] if line.strip() and not line.startswith("#")]
+    if len(lines) < 2 or (not lines[0].isprintable() and "\t" not in lines[0]):
+        return False
+    separator = _separator(lines[0])
+    names, values = lines[0].split(separator), lines[1].split(separator)
+    if len(names) < 2 or len(values) != len(names) or lines[0].lstrip().startswith(("{", "[")):
+        return False
+    return not any(_NUMBER.fullmatch(name) for name in names) and any(_NUMBER.fullmatch(value) for value in values)
+
+
+def _separator(line: str) -> str:
+    return max(_SEPARATORS, key=line.count)
+
+
+def _read_csv(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]:
+    import polars as pl  # noqa: PLC0415  slow to load
+
+    text = decode(content, path)
+    lines = text.splitlines()
+    first = next((at for at, line in enumerate(lines) if line.strip() and not line.startswith("#")), None)
+    if first is None:
+        refuse(path, "no heading: the first line must name the columns")
+    separator = _separator(lines[first])
+    names = [name.strip() for name in next(csv.reader([lines[first]], delimiter=separator))]
+    _check_names(names, path, first + 1)
+    data = [number for number, line in enumerate(lines[first + 1 :], first + 1) if line.strip() and line[0] != "#"]
+    heading = separator.join(f"column {at}" for at in range(len(names)))
+    body = "\n".join((heading, *(lines[at] for at in data), ""))
+    # polars fills short rows with nulls, and takes fields too many for a fault without a line.
+    if '"' in body or body.count(separator) != (len(names) - 1) * (len(data) + 1):
+        _refuse_ragged(lines, separator, len(names), path)
+    file = BytesIO(body.encode())
+    try:
+        frame = pl.read_csv(file, separator=separator, infer_schema=False)
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        _refuse_ragged(lines, separator, len(names), path)
+        refuse(path, f"no table can be read from it ({str(error).strip().partition(chr(10))[0]})")
+    frame = frame.rename(dict(zip(frame.columns, names, strict=True)))
+    if separator != ",":
+        sample = frame.head(50)
+        commas = [
+            name for name in names if any(_DECIMAL_COMMA.fullmatch((value or "").strip()) for value in sample[name])
+        ]
+        frame = frame.with_columns(pl.col(commas).str.replace(",", ".", literal=True))
+
+    return _read_table(frame, path, options, lambda row: data[row] + 1, {})
+
+
+def _check_names(names: list[str], path: Path, line: int) -> None:
+    if len(names) < 2:
+        refuse(path, "only one column: the heading must name a time and metrics", line)
+    if all(_NUMBER.fullmatch(name) for name in names):
+        refuse(path, "numbers instead of names: give the table a heading", line)
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        refuse(path, f"two columns are named {twice!r}", line)
+
+
+def _refuse_ragged(lines: list[str], separator: str, columns: int, path: Path) -> None:
+    for number, line in enumerate(lines, 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        fields = len(next(csv.reader([line], delimiter=separator)))
+        if fields == columns:
+            continue
+        cut_off = ": the file is cut off" if number == len(lines) and fields < columns else ""
+        commas = "; are its decimals commas? Then separate its columns by ;" if fields > columns else ""
+        advice = commas if separator == "," else ""
+        refuse(path, f"{fields} fields, and the heading names {columns} columns{cut_off}{advice}", number)
+
+
+CSV = ImportFormat("csv", "a table (CSV)", (".csv", ".tsv", ".txt"), _recognise_csv, _read_csv, _OPTIONS)
+
+
+_OWN = ("unperturbed", "unperturbed.campaign")
+"""Keys of the file's metadata under which this tool describes its metrics: a trace's and an exported campaign's."""
+
+
+def _read_parquet(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]:
+    frame, metadata = decode_parquet(content, path)
+    described: dict[str, Metric] = {}
+    try:
+        for key in _OWN:
+            for entry in json.loads(metadata[key])["metrics"] if key in metadata else ():
+                described[entry["name"]] = Metric(**{**entry, "components": tuple(entry["components"])})
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        refuse(path, f"its description of the metrics is damaged ({str(error) or type(error).__name__})")
+    return _read_table(frame, path, options, lambda _row: 0, described)
+
+
+PARQUET = ImportFormat(
+    "parquet", "a table (Parquet)", (".parquet",), lambda head: head.startswith(b"PAR1"), _read_parquet, _OPTIONS
+)

@@ -1,4 +1,4 @@
-r"""Formulas of perf's metrics (`MetricExpr`): text to a tree.
+r"""Formulas of perf's metrics (`MetricExpr`): text to a tree, and the values of literals on this host.
 
 The language has numbers, names, `#literals`, `+ - * / %`, `| ^ &`, `< >`, `A if C else B`, `min`, `max`, `d_ratio` and
 functions that ask about the host. `@` stands for `/`, and a backslash makes the next sign part of a name:
@@ -9,9 +9,13 @@ of perf's own grammar (tools/perf/util/expr.l and expr.y), whose `if` binds leas
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
+
+from unperturbed.collectors.sources.perf.sysfs import cpu_list
+from unperturbed.errors import SpecError
 
 LONGEST = 20_000
 """Characters that a formula may have."""
@@ -124,7 +128,7 @@ class _Parser:
         if match is None:
             rest = len(self._text[self._at :]) - len(self._text[self._at :].lstrip())
             self._start = self._at + rest
-            raise self._error("this sign is not of the language")
+            raise self._error("this character is not part of the language")
         self._kind = str(match.lastgroup)
         self._word = match[self._kind]
         self._start = match.start(self._kind)
@@ -142,10 +146,13 @@ class _Parser:
             raise self._error(f"{word!r} is expected")
         self._advance()
 
-    def _choice(self) -> Node:
+    def _descend(self) -> None:
         self._depth += 1
         if self._depth > _DEEPEST:
             raise FormulaError(f"the formula is nested more than {_DEEPEST} deep")
+
+    def _choice(self) -> Node:
+        self._descend()
         value = self._level(0)
         if self._is("if"):
             self._advance()
@@ -167,9 +174,7 @@ class _Parser:
     def _operand(self) -> Node:
         kind, word = self._kind, self._word
         if kind == "sign" and word == "-":
-            self._depth += 1
-            if self._depth > _DEEPEST:
-                raise FormulaError(f"the formula is nested more than {_DEEPEST} deep")
+            self._descend()
             self._advance()
             operand = self._operand()
             self._depth -= 1
@@ -187,7 +192,9 @@ class _Parser:
             return Literal(word)
         if kind == "name" and word not in ("if", "else"):
             self._advance()
-            return self._call(word) if self._is("(") else Name(_plain(word))
+            # Without perf's escapes.
+            plain = re.sub(r"\\(.)|@", lambda escaped: escaped[1] or "/", word)
+            return self._call(word) if self._is("(") else Name(plain)
         raise self._error("a number, a name or a parenthesis is expected")
 
     def _call(self, function: str) -> Call:
@@ -202,6 +209,65 @@ class _Parser:
         return Call(function, tuple(arguments))
 
 
-def _plain(word: str) -> str:
-    """Return a name without perf's escapes."""
-    return re.sub(r"\\(.)|@", lambda found: found[1] or "/", word)
+_CPUS = "sys/devices/system/cpu"
+
+
+def literal_value(text: str, root: Path = Path("/")) -> float:
+    """Return the value of a literal on this host.
+
+    `text`: As the formula has it; capital and small letters are alike, as older tables write `#SMT_on`.
+    """
+    found = _LITERALS.get(text.casefold())
+    if found is None:
+        raise SpecError(f"unknown literal {text}; supported: {', '.join(_LITERALS)}")
+    value = found(root)
+    if value is None:
+        raise SpecError(f"it asks for {text}, which the kernel does not report on this host")
+    return value
+
+
+def _number(file: Path) -> float | None:
+    text = file.read_text().strip() if file.exists() else ""
+    return float(text) if re.fullmatch(r"[0-9]+", text) else None
+
+
+def _cpus(root: Path, name: str) -> float | None:
+    file = root / _CPUS / name
+    return float(len(cpu_list(file.read_text()))) if file.exists() else None
+
+
+def _topology(root: Path, *names: str) -> float | None:
+    """Count the different places of processors, by the files that describe them; None where there are none."""
+    places = set()
+    for cpu in (root / _CPUS).glob("cpu[0-9]*"):
+        files = [cpu / "topology" / name for name in names]
+        if all(file.exists() for file in files):
+            places.add(tuple(file.read_text().strip() for file in files))
+    return float(len(places)) or None
+
+
+def _slots(root: Path) -> float | None:
+    """Return the width of an Arm core's dispatch, from the description of its PMU."""
+    files = sorted((root / "sys/bus/event_source/devices").glob("*/caps/slots"))
+    text = files[0].read_text().strip() if files else ""
+    return float(int(text, 0)) if re.fullmatch(r"0x[0-9a-fA-F]+|[0-9]+", text) else None
+
+
+_PACKAGE, _DIE, _CORE = "physical_package_id", "die_id", "core_id"
+_LITERALS: Mapping[str, Callable[[Path], float | None]] = MappingProxyType(
+    {
+        "#num_cpus": lambda root: _cpus(root, "possible"),
+        "#num_cpus_online": lambda root: _cpus(root, "online"),
+        "#num_cores": lambda root: _topology(root, _PACKAGE, _CORE),
+        # A kernel that knows no dies has one a package.
+        "#num_dies": lambda root: _topology(root, _PACKAGE, _DIE) or _topology(root, _PACKAGE),
+        "#num_packages": lambda root: _topology(root, _PACKAGE),
+        # Kernels without simultaneous multithreading have no file of it.
+        "#smt_on": lambda root: _number(root / _CPUS / "smt/active") or 0.0,
+        # Both: whether perf counts processors; here one program is counted.
+        "#core_wide": lambda _root: 0.0,
+        "#target_cpu": lambda _root: 0.0,
+        "#has_pmem": lambda root: float((root / "sys/firmware/acpi/tables/NFIT").exists()),
+        "#slots": _slots,
+    }
+)

@@ -4,18 +4,21 @@ A pass is what one run can hold: metrics of one source (and, simulated, of one m
 the sampler opens the events around a small program of its own, and what it cannot open is left to the next source; what
 does not run all the time goes to a further pass, together with the metrics that every pass shares. Metrics take turns
 on the counters (multiplexing) only when that is requested.
+
+Some events are counted only behind another one that leads their group (Intel's topdown events behind `slots`): it is
+added where nobody asked for it. Events that share a leader, and metrics that something is computed from interval by
+interval, are put into one pass where they fit.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from unperturbed.collectors.planning.groups import Leaders, pack
 from unperturbed.collectors.records.file import (
     MOST_EVENTS,
     OVERFLOW_SIGNAL,
@@ -24,7 +27,7 @@ from unperturbed.collectors.records.file import (
     create_record_file,
     read_record_file,
 )
-from unperturbed.collectors.runtime.build import build_empty_program, build_observer
+from unperturbed.collectors.runtime import build_empty_program, build_observer
 from unperturbed.collectors.sources import Event, Pass, Planned, Request, Source, find_source, find_sources
 from unperturbed.collectors.sources.callgrind import Machine
 from unperturbed.collectors.sources.perf.events import PREFIX, describe
@@ -33,6 +36,93 @@ from unperturbed.collectors.sources.source import NONE
 from unperturbed.common import supervision
 from unperturbed.common.scratch import scratch_folder
 from unperturbed.errors import HostError, SpecError
+
+_TWO_LEADERS = "they need two leaders ({}), but a run has one group"
+
+Trial = Callable[[Sequence[Event]], str | None]
+"""Opens events that are arranged; returns why they cannot be counted together, or None."""
+
+
+@dataclass(frozen=True)
+class Leaders:
+    """The leaders of events."""
+
+    of: Mapping[str, Event]  # By the name of each event that needs one
+
+    @classmethod
+    def needed(cls, events: Sequence[Event], source: Source) -> Leaders:
+        """Ask a source for the leaders of events."""
+        return cls({event.name: lead for event in events if (lead := source.leader(event)) is not None})
+
+    def arrange(self, events: Sequence[Event], *, turns: bool = False) -> list[Event] | str:
+        """Return events in the order in which they are opened, leaders before those that follow them.
+
+        `events`: The events of a pass, in the order in which they were asked for.
+        `turns`: Events take turns on the counters: each leads a group of its own, or follows.
+        Result: With the leaders that was not requested; or why they cannot be in one run.
+        """
+        led: dict[tuple[object, ...], list[Event]] = {}
+        for event in events:
+            if lead := self.of.get(event.name):
+                asked = next((candidate for candidate in events if candidate.counted == lead.counted), lead)
+                led.setdefault(lead.counted, [asked]).append(replace(event, follows=True) if turns else event)
+        if len(led) > 1 and not turns:
+            return _TWO_LEADERS.format(", ".join(group[0].name for group in led.values()))
+        placed = [event for group in led.values() for event in group]
+        names = {event.name for event in placed}
+        return [*placed, *(event for event in events if event.name not in names)]
+
+    def alike(self, events: Sequence[Event]) -> list[frozenset[str]]:
+        """Return the names of events that share a leader, with its own name if it is among them."""
+        sets: dict[tuple[object, ...], set[str]] = {}
+        for event in events:
+            if lead := self.of.get(event.name):
+                asked = {candidate.name for candidate in events if candidate.counted == lead.counted}
+                sets.setdefault(lead.counted, asked).add(event.name)
+        return [frozenset(names) for names in sets.values()]
+
+
+def pack(
+    events: Sequence[Event], shared_names: frozenset[str], together: Sequence[frozenset[str]], trial: Trial
+) -> tuple[list[list[Event]], dict[str, str]]:
+    """Group events by first fit into what can be counted together all the time, the shared ones in every group.
+
+    `shared_names`: Names of those that every group holds, as many as fit together, the first ones before the others.
+    `together`: Names that shall be in one group. A set that does not fit one is divided. An event may be in several
+    groups for it.
+    Result: The groups.
+    Result: Why an event is in none: it leaves no room for the shared ones.
+    """
+    shared = [event for event in events if event.name in shared_names]
+    while shared and trial(shared):
+        shared.pop()
+    named = ", ".join(event.name for event in shared)
+    groups: list[list[Event]] = [[*shared]] if shared else []
+    refused = {}
+    # What is placed at once: the sets, the larger before the smaller, then each event.
+    sets = [[event for event in events if event.name in names] for names in sorted(together, key=len, reverse=True)]
+    for unit in (*(events for events in sets if len(events) > 1), *([event] for event in events)):
+        if any(all(event in group for event in unit) for group in groups):
+            continue
+        problem = _place(unit, groups, shared, trial)
+        if problem and len(unit) == 1:
+            refused[unit[0].name] = f"{problem} (with {named}, which every pass shares)"
+    return groups, refused
+
+
+def _place(unit: list[Event], groups: list[list[Event]], shared: Sequence[Event], trial: Trial) -> str | None:
+    """Add a unit to the first group that has room for it, or to a new one; return why neither is possible."""
+    for group in groups:
+        more = [event for event in unit if event not in group]
+        if trial([*group, *more]) is None:
+            group.extend(more)
+            return None
+    new = [*shared, *(event for event in unit if event not in shared)]
+    problem = trial(new)
+    if problem is None:
+        groups.append(new)
+    return problem
+
 
 _UNKNOWN = "knows no such event"
 _NOT_GENERIC = "the kernel has no generic event for it"
@@ -83,7 +173,7 @@ def plan_passes(
     `together`: Metrics that something is computed from interval by interval: each set is put into one pass where it
     fits.
     Result: Every metric is in one of them, the shared ones in all (but those that do not fit together: see
-    `groups.pack`). A pass may hold a metric that nobody asked for: the event that must lead a group.
+    `groups.pack`). A pass may hold a metric that was not requested: the event that must lead a group.
     """
     if not names:
         return Passes((Pass("main", NONE, ()),), {})
@@ -204,9 +294,10 @@ def _plan_by_opening(source: Source, names: Sequence[str], request: Request) -> 
         arranged = leaders.arrange(events)
         if isinstance(arranged, str):
             return arranged
-        return _too_many(arranged) or _trial(source.name, arranged, request)
+        return _trial(source.name, arranged, request)
 
-    if possible and (problem := together(possible[:1])) and len(possible) > 1 and _same_everywhere(problem):
+    problem = together(possible[:1]) if len(possible) > 1 else None
+    if problem and (problem.startswith("libpapi: ") or "PAPI_library_init" in problem):  # it is not about the event
         return [], {**why, **{event.name: problem for event in possible}}
     problems = {event: together([event]) for event in possible}
     why |= {event.name: problem for event, problem in problems.items() if problem is not None}
@@ -218,15 +309,10 @@ def _plan_by_opening(source: Source, names: Sequence[str], request: Request) -> 
         sets = (*request.together, *leaders.alike(single))
         groups, refused = pack(single, request.shared, sets, together)
         groups = [_arranged(leaders, group) for group in groups]
+    described = [tuple(source.metric(event.name) for event in group) for group in groups]
     passes = [
-        Pass(
-            source.name,
-            source.name,
-            tuple(source.metric(event.name) for event in group),
-            tuple(group),
-            multiplexed=multiplexed,
-        )
-        for group in groups
+        Pass(source.name, source.name, metrics, tuple(group), multiplexed=multiplexed)
+        for group, metrics in zip(groups, described, strict=True)
     ]
     return passes, {**why, **refused}
 
@@ -247,25 +333,17 @@ def _take_turns(
     """
     arranged = _arranged(leaders, events, turns=True)
     problem = (
-        _too_many(arranged) or _trial(source.name, arranged, request, multiplexed=True)
+        _trial(source.name, arranged, request, multiplexed=True)
         if source.timed
         else "multiplexed counts are read through perf_event, which reports how long each event ran"
     )
     return ([], {event.name: problem for event in events}) if problem else ([arranged], {})
 
 
-def _too_many(events: Sequence[Event]) -> str | None:
-    """Return why a record cannot hold so many events, or None when it can."""
-    return f"a record holds {MOST_EVENTS} hardware events, not {len(events)}" if len(events) > MOST_EVENTS else None
-
-
-def _same_everywhere(problem: str) -> bool:
-    """Tell whether a refusal concerns the source as a whole, so that its other events need not be tried."""
-    return problem.startswith("libpapi: ") or "PAPI_library_init" in problem
-
-
 def _trial(source: str, events: Sequence[Event], request: Request, *, multiplexed: bool = False) -> str | None:
     """Open the events around a small program; return why they cannot be counted together, or None."""
+    if len(events) > MOST_EVENTS:
+        return f"a record holds {MOST_EVENTS} hardware events, not {len(events)}"
     known = find_source(source)
     ends, interval = "", 1_000_000
     if request.overflow and request.overflow[0] in {event.name for event in events}:

@@ -1,4 +1,4 @@
-"""Parquet files: written with a seal, and read from exactly the file that was named.
+"""Files that are read back: Parquet with a seal, from exactly the file that was named, and JSON of an expected shape.
 
 Parquet's pages have no checksum, and one changed byte in them can end the process that decodes them: its reader
 allocates more memory than there is. The seal is a digest of the whole file, in the file's own metadata; it is checked
@@ -10,9 +10,11 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import math
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,52 +60,36 @@ def is_whole_parquet(path: Path) -> bool:
 
 
 def read_parquet_file(path: Path) -> tuple[pl.DataFrame, Mapping[str, str]]:
-    """Read a Parquet file and its key-value metadata.
+    """Read a Parquet file: its columns, and what its writer noted beside them.
 
     polars takes a path as a glob: of `x[1]/trace.parquet` it reads `x1/trace.parquet`. An open file is taken as it is.
-
-    Result `frame`: Its columns.
-    Result `metadata`: What its writer noted beside them.
     """
     return decode_parquet(_content(path), path)
 
 
 def decode_parquet(content: bytes, path: Path) -> tuple[pl.DataFrame, Mapping[str, str]]:
-    """Decode a Parquet file.
-
-    Result `frame`: Its columns.
-    Result `metadata`: What its writer noted beside them.
-    """
+    """Decode a Parquet file: its columns, and what its writer noted beside them."""
     import polars as pl  # noqa: PLC0415
 
-    _require_decodable(content, path)
-    try:
-        file = io.BytesIO(content)
+    with _decodable(content, path) as file:
         metadata = pl.read_parquet_metadata(file)
         file.seek(0)
-        return pl.read_parquet(file), metadata
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, UnicodeDecodeError) as error:
-        # A panic of the reader is a BaseException, which nothing else would catch.
-        raise _unreadable(path, error) from None
+        frame = pl.read_parquet(file)
+    return frame, metadata
 
 
 def read_parquet_head(path: Path) -> tuple[Mapping[str, pl.DataType], Mapping[str, str]]:
-    """Read what columns a Parquet file has, once its seal is checked: what decodes it later is not surprised.
+    """Read names and types of a Parquet file's columns, and what its writer noted beside them.
 
-    Result `schema`: Its columns' names and types.
-    Result `metadata`: What its writer noted beside them.
+    Its seal is checked: what decodes the file later is not surprised.
     """
     import polars as pl  # noqa: PLC0415
 
-    content = _content(path)
-    _require_decodable(content, path)
-    try:
-        file = io.BytesIO(content)
+    with _decodable(_content(path), path) as file:
         schema = pl.read_parquet_schema(file)
         file.seek(0)
-        return schema, pl.read_parquet_metadata(file)
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, UnicodeDecodeError) as error:
-        raise _unreadable(path, error) from None
+        metadata = pl.read_parquet_metadata(file)
+    return schema, metadata
 
 
 def _content(path: Path) -> bytes:
@@ -113,13 +99,11 @@ def _content(path: Path) -> bytes:
         raise DataError(f"{path}: the file cannot be read ({error.strerror})") from None
 
 
-def _unreadable(path: Path, error: BaseException) -> DataError:
-    reason = str(error).strip().partition("\n")[0]
-    return DataError(f"{path}: not a readable Parquet file ({reason})")
+@contextmanager
+def _decodable(content: bytes, path: Path) -> Iterator[io.BytesIO]:
+    """Yield a file that is as it was written, and does not end the process that decodes it; refuse any other."""
+    import polars as pl  # noqa: PLC0415
 
-
-def _require_decodable(content: bytes, path: Path) -> None:
-    """Refuse a file that is not as it was written, or would end the process that decodes it."""
     if not (content.startswith(_MAGIC) and content.endswith(_MAGIC)):
         raise DataError(f"{path}: not a readable Parquet file: it is cut off, or of another format")
     at = _place_of_seal(content)
@@ -129,6 +113,12 @@ def _require_decodable(content: bytes, path: Path) -> None:
             raise DataError(f"{path}: its content is not what was written: the file is damaged")
     elif not _is_harmless(content):
         raise DataError(f"{path}: not a readable Parquet file (its reader crashes on it)")
+    try:
+        yield io.BytesIO(content)
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, UnicodeDecodeError) as error:
+        # A panic of the reader is a BaseException, which nothing else would catch.
+        reason = str(error).strip().partition("\n")[0]
+        raise DataError(f"{path}: not a readable Parquet file ({reason})") from None
 
 
 def encode_parquet(frame: pl.DataFrame, key: str, described: Mapping[str, Any]) -> bytes:
@@ -188,3 +178,46 @@ def _is_harmless(content: bytes) -> bool:
     if digest not in _harmless:
         _probe(content, "content")
     return digest in _harmless
+
+
+Shape = type | list[Any] | dict[Any, Any]
+"""A JSON type (`float` takes any finite number), a list of one shape, a dictionary with at least these keys, or, as
+`{str: shape}`, one with any keys."""
+
+_NAMES = {
+    str: "a text",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    list: "a list",
+    dict: "a table",
+}
+_SHOWN = 40
+
+
+def misfit(value: Any, shape: Shape, name: str) -> str:
+    """Return what is wrong with a value; '' when it has the shape.
+
+    `value`: What `json.loads` returned.
+    """
+    kind = shape if isinstance(shape, type) else type(shape)
+    if not _is_of(value, kind):
+        shown = repr(value)
+        return f"{name} is {shown if len(shown) <= _SHOWN else shown[:_SHOWN] + '…'}, not {_NAMES[kind]}"
+    if isinstance(shape, list):
+        found = (misfit(item, shape[0], f"{name}[{at}]") for at, item in enumerate(value))
+        return next(filter(None, found), "")
+    if isinstance(shape, dict) and str in shape:
+        return next(filter(None, (misfit(inner, shape[str], f"{name}.{key}") for key, inner in value.items())), "")
+    if isinstance(shape, dict):
+        missing = next((key for key in shape if key not in value), None)
+        if missing is not None:
+            return f"{name} has no {missing!r}"
+        return next(filter(None, (misfit(value[key], inner, f"{name}.{key}") for key, inner in shape.items())), "")
+    return ""
+
+
+def _is_of(value: Any, kind: type) -> bool:
+    if kind is float:
+        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))

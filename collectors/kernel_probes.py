@@ -1,4 +1,4 @@
-"""Register probes of the kernel: breakpoints in any binary, whose hits the kernel counts for processes that ask.
+"""Probes of the kernel: breakpoints in any binary, whose hits the kernel counts for processes that ask.
 
 They are registered as dynamic events (`uprobe_events` of tracefs), not opened by the kernel's `uprobe` PMU: an event of
 that PMU cannot be inherited. Whatever makes a thread would have the kernel read the binary's path anew in its own
@@ -13,8 +13,10 @@ import errno
 import mmap
 import os
 import re
+import subprocess
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Protocol
@@ -22,7 +24,8 @@ from typing import Protocol
 import numpy as np
 
 from unperturbed.collectors.records.file import HEADER, Probe
-from unperturbed.collectors.runtime.build import load_counters
+from unperturbed.collectors.runtime import build_hit_cost, load_counters
+from unperturbed.common import supervision
 from unperturbed.errors import HostError
 
 _TRACEFS = (Path("/sys/kernel/tracing"), Path("/sys/kernel/debug/tracing"))
@@ -30,7 +33,7 @@ _LIST = "uprobe_events"
 _PLAIN_PATH = re.compile(r"[^\s#]+")
 
 
-class Place(Protocol):
+class ProbePlace(Protocol):
     """Where a probe is set."""
 
     @property
@@ -56,7 +59,7 @@ class Place(Protocol):
 
 def probe_registry() -> Path:
     """Return the file where this host's kernel takes probes."""
-    mounted = [folder for folder in _TRACEFS if _is_there(folder / "events")]
+    mounted = [folder for folder in _TRACEFS if _exists(folder / "events")]
     if not mounted:
         raise HostError(
             "probes of the kernel need tracefs, which is not mounted here, or which only root may read: run as root, "
@@ -64,7 +67,7 @@ def probe_registry() -> Path:
             "mount -t tracefs tracefs /sys/kernel/tracing (a container needs it passed in, and CAP_PERFMON)"
         )
     registry = mounted[0] / _LIST
-    if not _is_there(registry):
+    if not _exists(registry):
         raise HostError(
             f"this kernel takes no probes: it was built without CONFIG_UPROBE_EVENTS ({registry} is missing)"
         )
@@ -75,7 +78,8 @@ def probe_registry() -> Path:
     return registry
 
 
-def _is_there(path: Path) -> bool:
+def _exists(path: Path) -> bool:
+    """Return whether a path is there and may be looked at; Path.exists raises where it may not."""
     try:
         path.stat()
     except OSError:
@@ -83,7 +87,7 @@ def _is_there(path: Path) -> bool:
     return True
 
 
-def register_probes(places: Iterable[Place], *, compiler: str = "cc", tried: bool = True) -> tuple[Probe, ...]:
+def register_probes(places: Iterable[ProbePlace], *, compiler: str = "cc", tried: bool = True) -> tuple[Probe, ...]:
     """Register probes with the kernel and try each: one for each metric, counting hits at all of its places.
 
     Nothing is counted, and no binary changed, before a sampler opens them for a process. They are removed when this
@@ -93,8 +97,6 @@ def register_probes(places: Iterable[Place], *, compiler: str = "cc", tried: boo
     `tried`: Try each; without, what the kernel refuses is met when a program runs, or counts nothing.
     Result: In the order of their metrics, for `Setup.probes`.
 
-    Notes
-    -----
     The trial takes some 90 ms a metric: the kernel lets go of a probe only after all processors have passed a quiet
     moment. Linux 5.4 and later.
     """
@@ -102,17 +104,21 @@ def register_probes(places: Iterable[Place], *, compiler: str = "cc", tried: boo
     if not ordered:
         return ()
     registry = probe_registry()
-    _remove_left_behind(registry)
+    # Of processes that were killed before they could remove theirs.
+    left = rf"^p:(unperturbed_{_process_namespace()}_(\d+)/\S+) "
+    for event, pid in set(re.findall(left, registry.read_text(), re.MULTILINE)):
+        if not Path(f"/proc/{pid}").exists():
+            _remove(registry, event)
     atexit.unregister(remove_probes)
     atexit.register(remove_probes)
     probes = []
     with ExitStack() as undo:
         for number, group in groupby(ordered, key=lambda place: place.number):
-            event, at = f"p{os.urandom(5).hex()}", list(group)
-            undo.callback(_remove, registry, f"{_own_group()}/{event}")
+            event, at = f"{_own_group()}/p{os.urandom(5).hex()}", list(group)
+            undo.callback(_remove, registry, event)
             for place in at:
-                _write(registry, place, f"{_own_group()}/{event}")
-            probes.append(Probe(number, _tracepoint(registry, f"{_own_group()}/{event}"), at[0].name))
+                _write(registry, place, event)
+            probes.append(Probe(number, _tracepoint(registry, event), at[0].name))
         if tried:
             _try(probes, ordered, compiler)
         undo.pop_all()
@@ -127,7 +133,8 @@ def remove_probes(probes: Iterable[Probe] | None = None) -> None:
     with suppress(HostError):
         registry = probe_registry()
         wanted = None if probes is None else {probe.tracepoint for probe in probes}
-        for event in _registered(registry, _own_group()):
+        own = re.findall(rf"^p:({_own_group()}/\S+) ", registry.read_text(), re.MULTILINE)
+        for event in dict.fromkeys(own):
             if wanted is None or _tracepoint(registry, event) in wanted:
                 _remove(registry, event)
 
@@ -141,20 +148,8 @@ def _process_namespace() -> int:
     return Path("/proc/self/ns/pid").stat().st_ino
 
 
-def _registered(registry: Path, group: str) -> list[str]:
-    return list(dict.fromkeys(re.findall(rf"^p:({re.escape(group)}/\S+) ", registry.read_text(), re.MULTILINE)))
-
-
 def _tracepoint(registry: Path, event: str) -> int:
     return int((registry.parent / "events" / event / "id").read_text())
-
-
-def _remove_left_behind(registry: Path) -> None:
-    """Remove probes of processes that were killed before they could."""
-    mine = rf"^p:(unperturbed_{_process_namespace()}_(\d+)/\S+) "
-    for event, pid in set(re.findall(mine, registry.read_text(), re.MULTILINE)):
-        if not Path(f"/proc/{pid}").exists():
-            _remove(registry, event)
 
 
 def _remove(registry: Path, event: str) -> None:
@@ -171,10 +166,10 @@ def _append(registry: Path, command: str) -> None:
         os.close(descriptor)
 
 
-def _write(registry: Path, place: Place, event: str) -> None:
+def _write(registry: Path, place: ProbePlace, event: str) -> None:
     semaphore = f"({place.semaphore:#x})" if place.semaphore else ""
     try:
-        with _spoken(place.path) as path:
+        with _path_of_command(place.path) as path:
             _append(registry, f"p:{event} {path}:{place.offset:#x}{semaphore}")
     except OSError as error:
         raise HostError(
@@ -183,7 +178,7 @@ def _write(registry: Path, place: Place, event: str) -> None:
 
 
 @contextmanager
-def _spoken(path: Path) -> Iterator[str]:
+def _path_of_command(path: Path) -> Iterator[str]:
     """Yield a path as the kernel's commands can hold it: a space would end it, and # what follows it."""
     if _PLAIN_PATH.fullmatch(str(path)):
         yield str(path)
@@ -195,7 +190,7 @@ def _spoken(path: Path) -> Iterator[str]:
         os.close(descriptor)
 
 
-def _try(probes: Sequence[Probe], places: Sequence[Place], compiler: str) -> None:
+def _try(probes: Sequence[Probe], places: Sequence[ProbePlace], compiler: str) -> None:
     """Set the breakpoints in this process, for only then the kernel looks at the instructions.
 
     It maps the binaries for that and does not run them.
@@ -216,7 +211,7 @@ def _try(probes: Sequence[Probe], places: Sequence[Place], compiler: str) -> Non
                 raise HostError(bytes(header["message"]).rstrip(b"\0").decode(errors="replace"))
 
 
-def _map(place: Place) -> mmap.mmap:
+def _map(place: ProbePlace) -> mmap.mmap:
     begin = place.offset - place.offset % mmap.ALLOCATIONGRANULARITY
     try:
         with place.path.open("rb") as file:
@@ -232,3 +227,44 @@ def _map(place: Place) -> mmap.mmap:
             ": it lies in a file system that is mounted noexec" if error.errno == errno.EPERM else f": {error.strerror}"
         )
         raise HostError(f"{place.path} cannot be mapped as a program{noexec}") from None
+
+
+@dataclass(frozen=True)
+class HitCost:
+    """What a hit takes of the program's time."""
+
+    cheap_ns: float  # Where the kernel emulates the probed instruction, as a push or a nop
+    dear_ns: float  # Where the processor steps over it
+
+    def ns(self, hit: str) -> float:
+        """Return the cost of a site whose instruction is `cheap`, `dear` or `unknown` (then the greater)."""
+        return self.cheap_ns if hit == "cheap" else max(self.cheap_ns, self.dear_ns)
+
+
+@dataclass(frozen=True)
+class _Place:
+    number: int
+    name: str
+    path: Path
+    offset: int
+    semaphore: int = 0
+
+
+def measure_hit_cost(compiler: str = "cc") -> HitCost:
+    """Measure what a hit costs: the median block of calls with a probe, less that without, in a program made for it."""
+    program = build_hit_cost(compiler)
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with supervision.start([str(program)], **pipes, text=True) as process:
+        try:
+            assert process.stdout is not None
+            cheap, dear = map(int, process.stdout.readline().split())
+            name = f"{program.name}:trial"
+            places = [_Place(0, name, program, cheap), _Place(0, name, program, dear)]
+            (probe,) = register_probes(places, tried=False)
+            printed, error = process.communicate(f"{probe.tracepoint}\n")
+            remove_probes([probe])
+        finally:
+            supervision.end(process)
+    if process.returncode != 0:
+        raise HostError(f"the cost of a probe cannot be measured: {error.strip() or f'exit code {process.returncode}'}")
+    return HitCost(*map(float, printed.split()))

@@ -1,6 +1,9 @@
-"""Find the functions that metrics name; run by the program's own interpreter, which imports nothing of the program.
+"""Answer about functions that metrics name: where they are; and compile the hook and the modules that it counts in.
 
-Reads a question from stdin, writes the answer to stdout, JSON both.
+The program's own interpreter runs this and imports nothing of the program. It reads a question from stdin and writes
+the answer to stdout, both in JSON. The answer to `prepare` is a folder of the cache, made once for the same
+interpreter, options, metrics and sources. A run reads there what it would otherwise compile at each start, and writes
+nothing.
 """
 
 from __future__ import annotations
@@ -9,20 +12,32 @@ import sys
 
 _loaded_before = frozenset(sys.modules) - {"__future__"}
 
-import json  # noqa: E402  what is loaded already has to be known first
+import __future__  # noqa: E402  what is loaded already has to be known first
+
+import hashlib  # noqa: E402
+import json  # noqa: E402
+import marshal  # noqa: E402
+import os  # noqa: E402
 import pkgutil  # noqa: E402
 from importlib.machinery import BuiltinImporter, ExtensionFileLoader, FrozenImporter, SourceFileLoader  # noqa: E402
+from importlib.util import MAGIC_NUMBER  # noqa: E402
 from pathlib import Path  # noqa: E402
 from typing import TYPE_CHECKING, Any, NamedTuple  # noqa: E402
 from zipimport import zipimporter  # noqa: E402
 
-from hook import matches  # type: ignore[import-not-found]  # noqa: E402  beside this file
-from rewriting import functions_of  # type: ignore[import-not-found]  # noqa: E402  beside this file
+import hook  # type: ignore[import-not-found]  # noqa: E402  beside this file
+import rewriting  # type: ignore[import-not-found]  # noqa: E402
+from command_line import CommandLine  # type: ignore[import-not-found]  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+_OWN = Path(__file__).parent
+_OWN_MODULES = ("hook", "command_line", "rewriting")
 _ONLY_TREE = 0x400
+_PYC_HEAD = MAGIC_NUMBER + bytes(12)
+_NAME_LENGTH = 16
+_VERSION = ".".join(map(str, sys.version_info[:3]))
 _IN_C = "written in C"
 
 
@@ -95,7 +110,7 @@ def modules_of(target: list[str]) -> Iterator[Module]:
                 else [
                     item.name
                     for item in pkgutil.iter_modules(sys.path if path is None else path)
-                    if matches(part, item.name)
+                    if hook.matches(part, item.name)
                 ]
             )
             for name in inner:
@@ -178,7 +193,7 @@ def _replaced_by_c(tree: Any) -> dict[str, str]:
     return found
 
 
-def _answer(question: dict[str, Any]) -> dict[str, Any]:
+def _find(question: dict[str, Any]) -> dict[str, Any]:
     set_path(question["main"])
     main = main_module(question["main"])
     trees: dict[str, Any] = {}
@@ -211,9 +226,9 @@ def _answer(question: dict[str, Any]) -> dict[str, Any]:
                 continue
             lines = module.source.splitlines()
             in_c = _replaced_by_c(tree)
-            for names, function in functions_of(tree):
+            for names, function in rewriting.functions_of(tree):
                 full = [(*name.split("."), *names) for name in inside]
-                if not any(len(name) == len(parts) and all(map(matches, parts, name)) for name in full):
+                if not any(len(name) == len(parts) and all(map(hook.matches, parts, name)) for name in full):
                     known.append(".".join(full[0]))
                     continue
                 if len(names) == 1 and names[0] in in_c:
@@ -229,7 +244,7 @@ def _answer(question: dict[str, Any]) -> dict[str, Any]:
             ]
         answers.append({"sites": sites, "known": known, "reasons": reasons, "replaced": replaced})
     return {
-        "version": ".".join(map(str, sys.version_info[:3])),
+        "version": _VERSION,
         "implementation": sys.implementation.name,
         "ignores_environment": bool(sys.flags.ignore_environment),
         "has_no_site": bool(sys.flags.no_site),
@@ -241,7 +256,7 @@ def _answer(question: dict[str, Any]) -> dict[str, Any]:
 
 def _may_hold(target: list[str], module: str) -> bool:
     parts = module.split(".")
-    return len(target) > len(parts) and all(map(matches, target, parts))
+    return len(target) > len(parts) and all(map(hook.matches, target, parts))
 
 
 def _parsed(module: Module) -> Any:
@@ -273,5 +288,109 @@ def _lambda_names(tree: Any) -> Iterator[str]:
             yield from (f"{scope}{target.id} (a lambda)" for target in targets if type(target).__name__ == "Name")
 
 
+def _modules(targets: list[str], main: dict[str, str]) -> dict[str, Any]:
+    """Return the modules that may hold a target, by the names under which the hook looks for them."""
+    found = {module.names[0]: module for target in targets for module in modules_of(target.split("."))}
+    own = main_module(main)
+    if own is not None:
+        imported = main["kind"] == "module"
+        found[own.names[1] if imported else hook.MAIN if _is_compiled_by_python(main) else own.names[0]] = own
+    return {name: module for name, module in found.items() if not module.reason}
+
+
+def _is_compiled_by_python(main: dict[str, str]) -> bool:
+    """Return whether the main program passes by no loader."""
+    value = main["value"]
+    return main["kind"] == "code" or (main["kind"] == "script" and not Path(value).is_dir() and is_text(value))
+
+
+def _counting(name: str, module: Any, chooser: Any) -> Any:
+    """Return the code of a module whose functions count, None when none is chosen."""
+    names = (
+        ("__main__", *chooser.aliases)
+        if name == hook.MAIN
+        else chooser.names_of(name, lambda: name not in module.names[1:])
+    )
+    tree = chooser.tree_of(module.source, module.file, names, rewriting)
+    if tree is None:
+        return None
+    code = compile(tree, module.file, "exec", dont_inherit=True)
+    return (compile(module.source, module.file, "exec", dont_inherit=True), code) if name == hook.MAIN else code
+
+
+def _own_code(name: str) -> Any:
+    """Compile a module of ours without its docstrings, and without loading `__future__` for its annotations."""
+    path = _OWN / f"{name}.py"
+    flags = __future__.annotations.compiler_flag
+    tree: Any = compile(path.read_bytes(), str(path), "exec", flags | _ONLY_TREE, True)
+    tree.body = [node for node in tree.body if getattr(node, "module", None) != "__future__"]
+    return compile(tree, str(path), "exec", flags, True, 2)
+
+
+def _write(folder: Path, question: dict[str, Any], modules: dict[str, Any]) -> None:
+    main = question["main"]
+    targets = [tuple(target.split(".")) for target in question["targets"]]
+    chooser = hook.Chooser(targets, CommandLine((), frozenset(), main["kind"], main["value"]))
+    known = {}
+    for name, module in modules.items():
+        try:
+            code = _counting(name, module, chooser)
+        except (SyntaxError, ValueError):
+            continue  # the program's own import reports it
+        known[name] = (hook.digest(module.source), code is not None)
+        if code is not None:
+            (folder / f"{name}.module").write_bytes(marshal.dumps(code))
+    settings = {"library": question["library"], "numbers": question["numbers"], "targets": targets, "modules": known}
+    (folder / "settings").write_bytes(marshal.dumps(settings))
+    for name in _OWN_MODULES:
+        (folder / f"{name}.code").write_bytes(marshal.dumps(_own_code(name)))
+    (folder / "sitecustomize.pyc").write_bytes(_PYC_HEAD + marshal.dumps(_own_code("sitecustomize")))
+
+
+def _name(question: dict[str, Any], modules: dict[str, Any]) -> str:
+    """Return a name for all that decides what is written. Where sources lie does not: the hook puts their paths in."""
+    main = question["main"]
+    parts = [
+        sys.version,
+        str(sys.flags),
+        repr(sorted(sys._xoptions.items())),
+        repr(os.environ.get("PYTHONNODEBUGRANGES")),
+        json.dumps(
+            {
+                **question,
+                "main": [main["kind"], Path(main["value"]).name if main["kind"] == "script" else main["value"]],
+            }
+        ),
+        *(path.read_text() for path in sorted(_OWN.glob("*.py"))),
+    ]
+    for name, module in sorted(modules.items()):
+        parts += [name, module.source if isinstance(module.source, str) else module.source.decode("latin-1")]
+    content = hashlib.sha256()
+    for part in parts:
+        encoded = part.encode("utf-8", "surrogatepass")
+        content.update(len(encoded).to_bytes(8, "little") + encoded)
+    return content.hexdigest()[:_NAME_LENGTH]
+
+
+def _prepare(question: dict[str, Any]) -> dict[str, Any]:
+    set_path(question["main"])
+    modules = _modules(question["targets"], question["main"])
+    folder = Path(question["cache"], _name(question, modules))
+    if not folder.exists():
+        aside = folder.with_name(f".{folder.name}.{os.getpid()}")
+        aside.mkdir(parents=True)
+        _write(aside, question, modules)
+        try:
+            aside.rename(folder)
+        except OSError:
+            if not folder.exists():
+                raise
+            for path in aside.iterdir():  # another process was faster
+                path.unlink()
+            aside.rmdir()
+    return {"version": _VERSION, "folder": str(folder)}
+
+
 if __name__ == "__main__":
-    json.dump(_answer(json.load(sys.stdin)), sys.stdout)
+    question = json.load(sys.stdin)
+    json.dump(_prepare(question) if question["task"] == "prepare" else _find(question), sys.stdout)

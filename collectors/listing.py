@@ -15,8 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from unperturbed.collectors.perf_metrics.tables import PerfMetric, PerfTables, read_tables
-from unperturbed.collectors.runtime.build import build_trials
+from unperturbed.collectors.runtime import build_trials
 from unperturbed.collectors.sources import (
     Answer,
     CatalogueEntry,
@@ -28,6 +27,7 @@ from unperturbed.collectors.sources import (
     find_sources,
 )
 from unperturbed.collectors.sources.catalogue import OS_GROUPS
+from unperturbed.collectors.sources.perf.tables import PerfMetric, PerfTables, read_tables
 from unperturbed.common import supervision
 
 _SECONDS = 20.0
@@ -88,16 +88,21 @@ def list_metrics(
     trials = trials_on_this_host(compiler, root)
     asked = find_sources()
     catalogues = {name: found.catalogue(trials) for name, found in asked.items()}
-    metrics = [*_merge(asked, catalogues), *_process_counters(root)]
+    processes = list(_process_counters(root))
+    metrics = [*_merge(asked, catalogues), *(entry for _, entries in processes for entry in entries)]
     tables = read_tables() if source in (None, PERF_EVENT) else PerfTables()
-    states = (*(one.state for one in catalogues.values()), *_process_states(root))
-    shown = [one for name, one in catalogues.items() if source in (None, name)]
+    states = (*(found.state for found in catalogues.values()), *(state for state, _ in processes))
+    shown = [found for name, found in catalogues.items() if source in (None, name)]
     return Listing(
         tuple(state for state in states if source in (None, state.name)),
         tuple(_select(metrics, pattern, source)),
-        {system: number for one in shown for system, number in one.tracepoints.items()},
-        next((one.tracepoint_problem for one in shown if one.tracepoint_problem), ""),
-        tuple(one for one in tables.metrics if pattern is None or _matches(pattern, one.name, one.meaning, one.groups)),
+        {system: number for catalogue in shown for system, number in catalogue.tracepoints.items()},
+        next((catalogue.tracepoint_problem for catalogue in shown if catalogue.tracepoint_problem), ""),
+        tuple(
+            metric
+            for metric in tables.metrics
+            if pattern is None or _matches(pattern, metric.name, metric.meaning, metric.groups)
+        ),
         tables.problem,
     )
 
@@ -154,12 +159,19 @@ def _matches(pattern: str, name: str, meaning: str, aliases: tuple[str, ...]) ->
     return any(wanted in text for text in (*names, meaning.casefold()))
 
 
-def _process_counters(root: Path) -> Iterator[CatalogueEntry]:
+def _process_counters(root: Path) -> Iterator[tuple[SourceState, list[CatalogueEntry]]]:
+    """Yield the state and the metrics of each group of the operating system's counters."""
     for group in OS_GROUPS:
-        problem = _missing_group(group.source, root)
-        for name, meaning in group.metrics.items():
-            way = SourceSupport(group.source, "os", _os_unit(name), meaning, problem)
-            yield CatalogueEntry(name, "process counter", (way,))
+        file = {"schedstat": "proc/self/schedstat", "procio": "proc/self/io"}.get(
+            group.source
+        )  # getrusage(2) needs none
+        problem = f"this kernel has no /{file}" if file is not None and not (root / file).exists() else ""
+        ways = {
+            name: SourceSupport(group.source, "os", _os_unit(name), meaning, problem)
+            for name, meaning in group.metrics.items()
+        }
+        entries = [CatalogueEntry(name, "process counter", (way,)) for name, way in ways.items()]
+        yield SourceState(group.source, problem=problem, note="all of them in every run"), entries
 
 
 def _os_unit(name: str) -> str:
@@ -168,14 +180,3 @@ def _os_unit(name: str) -> str:
     if name.startswith(("bytes_", "chars_")):
         return "bytes"
     return "blocks" if name.startswith("blocks_") else "events"
-
-
-def _missing_group(source: str, root: Path) -> str:
-    """Return why a group of the operating system's counters cannot be read; getrusage(2) is everywhere."""
-    file = {"schedstat": "proc/self/schedstat", "procio": "proc/self/io"}.get(source)
-    return f"this kernel has no /{file}" if file is not None and not (root / file).exists() else ""
-
-
-def _process_states(root: Path) -> Iterator[SourceState]:
-    for group in OS_GROUPS:
-        yield SourceState(group.source, problem=_missing_group(group.source, root), note="all of them in every run")

@@ -12,31 +12,41 @@ wrong data without doing anything obviously wrong", ASPLOS 2009, section 4). A l
 No instruction of the program is another one, and none is added that would ever run.
 """
 
-# pathlib would cost every link step 5 ms.
-# ruff: noqa: PTH103, PTH118, PTH119, PTH122, PTH123
-
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import random
 import re
 import shutil
 import struct
 import subprocess
+import time
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from unperturbed.errors import HostError
-from unperturbed.instrument.command_line.command import (
+from unperturbed.instrument.command_line import (
+    LANGUAGES,
+    UNCOUNTED,
     Argument,
-    Command,
+    CompilerCommand,
     expanded,
     joined_value,
     machine_flags,
     response_text,
     split_arguments,
 )
-from unperturbed.instrument.command_line.options import LANGUAGES, UNCOUNTED
+from unperturbed.instrument.files import write_whole
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+# pathlib would cost every link step 5 ms.
+# ruff: noqa: PTH103, PTH118, PTH119, PTH122, PTH123
+
 
 _BITCODE = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")
 _RELOCATABLE = 1
@@ -85,8 +95,6 @@ def is_object(path: str) -> bool:
 def why_order_matters(path: str) -> str:
     """Return why the place of an object in its link may change the program's behaviour; empty when it cannot.
 
-    Notes
-    -----
     Initialisers and finalisers of several translation units run in the order of the link, and tables that the linker
     collects (sections named like C identifiers) have their entries in that order. Of link-time-optimised objects
     neither can be seen, and their order also decides what is inlined.
@@ -184,7 +192,7 @@ class _Operand(NamedTuple):
     group: int | None  # Inputs of one group may change places
 
 
-class Layout(NamedTuple):
+class LinkLayout(NamedTuple):
     """One layout, drawn."""
 
     seed: str  # Text that it is drawn from
@@ -206,7 +214,9 @@ class Layout(NamedTuple):
         for operand, pad in zip(_chosen_gaps(self.seed, operands), self.pads[1:], strict=False):
             between = ["-x", "none", pad, "-x", operand.forced] if operand.forced else [pad]
             texts[operand.place][:0] = between
-        arranged = [_kept(range(len(self.pads))), self.pads[0]]
+        # Padding is kept where the linker removes what nothing refers to (--gc-sections).
+        symbols = (_symbol(number, letter) for number in range(len(self.pads)) for letter in _SECTIONS)
+        arranged = [f"-Wl,{','.join(f'-u,{symbol}' for symbol in symbols)}", self.pads[0]]
         for place, argument in enumerate(parsed):
             arranged += texts.get(place, argument.words)
         return arranged if words == tuple(arguments) else [self._response_file(arranged)]
@@ -223,7 +233,7 @@ class Layout(NamedTuple):
         return f"@{path}"
 
 
-def draw_layout(command: Command, text: str, folder: str) -> Layout | None:
+def draw_layout(command: CompilerCommand, text: str, folder: str) -> LinkLayout | None:
     """Draw the layout of a link, and make its padding.
 
     Result: The layout; None when the command links nothing, or the text is empty.
@@ -251,7 +261,7 @@ def draw_layout(command: Command, text: str, folder: str) -> Layout | None:
     if result.returncode:
         shutil.rmtree(folder, ignore_errors=True)
         raise HostError(f"{words[0]} cannot make the padding of a layout: {result.stderr.strip()}")
-    return Layout(seed, tuple(os.path.join(folder, f"pad{number}.o") for number in range(len(sources))), folder)
+    return LinkLayout(seed, tuple(os.path.join(folder, f"pad{number}.o") for number in range(len(sources))), folder)
 
 
 def why_order_stays(arguments: Sequence[str]) -> str:
@@ -307,12 +317,8 @@ def _padding(number: int, chance: random.Random, units: int) -> str:
         symbol = _symbol(number, letter)
         lines += [section, f".balign {_UNIT}", f".globl {symbol}", f".hidden {symbol}", f"{symbol}:"]
         lines.append(f".skip {_UNIT * chance.randrange(units)}")
-    return "".join(f"__asm__({_quoted(line)});\n" for line in lines)
-
-
-def _quoted(line: str) -> str:
-    escaped = line.replace('"', '\\"')
-    return f'"{escaped}\\n"'
+    escaped = (line.replace('"', '\\"') for line in lines)
+    return "".join(f'__asm__("{line}\\n");\n' for line in escaped)
 
 
 def _symbol(number: int, letter: str) -> str:
@@ -322,3 +328,63 @@ def _symbol(number: int, letter: str) -> str:
 def _kept(numbers: Sequence[int]) -> str:
     """Return the option that keeps padding where the linker removes what nothing refers to (--gc-sections)."""
     return "-Wl," + ",".join(f"-u,{_symbol(number, letter)}" for number in numbers for letter in _SECTIONS)
+
+
+# pathlib would cost every link step 5 ms.
+# ruff: noqa: PTH100, PTH109, PTH113, PTH118, PTH123
+
+
+_VARIABLES = (
+    *("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "SOURCE_DATE_EPOCH"),
+    *("LIBRARY_PATH", "LD_LIBRARY_PATH", "LD_RUN_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX"),
+    *("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "CCC_OVERRIDE_OPTIONS"),
+)
+"""Variables of the environment that compilers and linkers read. Not all: make's job server is gone when a link is
+made again."""
+
+
+class Link(NamedTuple):
+    """One link of a build."""
+
+    words: tuple[str, ...]  # The compiler and its arguments, response files expanded: build systems remove these
+    folder: str  # Where it ran
+    environment: dict[str, str]  # Variables that it may depend on
+    output: str  # Path of what it made, absolute
+    digest: str  # Of its content
+    order: str  # Why a layout leaves the objects in their order; empty when they are shuffled
+
+
+def note_link(folder: str, command: CompilerCommand) -> None:
+    """Record a link that succeeded, unless its output is gone already."""
+    from unperturbed.instrument.layout import why_order_stays  # noqa: PLC0415  only builds in several layouts need it
+
+    output = os.path.abspath(command.output or "a.out")
+    if not os.path.isfile(output):
+        return
+    link = Link(
+        (*command.compiler, *command.arguments),
+        os.getcwd(),
+        {name: os.environ[name] for name in _VARIABLES if name in os.environ},
+        output,
+        file_digest(output),
+        why_order_stays(command.arguments),
+    )
+    name = f"{time.time_ns():020d}-{os.getpid()}-{os.urandom(4).hex()}.json"
+    write_whole(os.path.join(folder, name), json.dumps(link._asdict()).encode())
+
+
+def read_links(folder: Path) -> list[Link]:
+    """Return the recorded links in their order; of several that wrote the same file, the last."""
+    found: dict[str, Link] = {}
+    for path in sorted((folder / "links").glob("*.json")):
+        described = json.loads(path.read_bytes())
+        link = Link(**{**described, "words": tuple(described["words"])})
+        found.pop(link.output, None)
+        found[link.output] = link
+    return list(found.values())
+
+
+def file_digest(path: str | Path) -> str:
+    """Return a digest of a file's content."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "blake2b").hexdigest()[:32]

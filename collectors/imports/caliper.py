@@ -1,0 +1,392 @@
+"""Caliper: snapshots with a time, of a `.cali` file or of the JSON that `cali-query` makes of one.
+
+A line of `.cali` is a node of the context tree (`__rec=node,id=…,attr=…,data=…,parent=…`) or a snapshot
+(`__rec=ctx,ref=…,attr=…,data=…`), whose nodes stand before it; attributes are nodes themselves (Caliper's
+documentation, and its own `caliper-reader`, which the tests hold this reader against). JSON is an array of snapshots
+(`format json`), an object that holds it (`json(object)`), or columns and rows (`json-split`). A snapshot's counts are
+those since the snapshot before, of the same thread.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from unperturbed.collectors.data.trace import Metric, Trace
+from unperturbed.collectors.imports.format import (
+    ImportFormat,
+    common_options,
+    decode,
+    from_ends,
+    interval_ns,
+    known_kind,
+    make_trace,
+    refuse,
+    with_attributes,
+    without_part,
+)
+from unperturbed.common.wording import counted, did_you_mean, first_of, listing
+
+_NAME, _TYPE, _PROPERTIES = "8", "9", "10"
+"""Ids of the attributes that describe attributes, which Caliper itself gives to every file."""
+_HIDDEN, _AGGREGATABLE = 128, 2048
+_PART = re.compile(r"((?:\\.|[^,=\\]|\\$)*)([,=]|$)", re.DOTALL)
+_NUMBERS = ("int", "uint", "double")
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A snapshot: the values of its attributes, numbers or text, and its place in the file."""
+
+    values: Mapping[str, Any]
+    line: int
+    where: str
+
+
+@dataclass
+class Snapshots:
+    """The snapshots of a file, and the names of attributes that are known to be sums."""
+
+    snapshots: list[Snapshot] = field(default_factory=list)
+    aggregatable: set[str] = field(default_factory=set)
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    """A node of the context tree."""
+
+    attribute: str
+    data: str
+    parent: str
+
+
+class _Tree:
+    """The context tree of a file: its nodes so far, and the attributes that some of them describe."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._nodes: dict[str, _Node] = {}
+        self._attributes: dict[str, tuple[str, str, int]] = {}
+        self._expanded: dict[str, dict[str, Any]] = {}
+
+    def add(self, record: Mapping[str, list[str]], number: int, cut: str) -> None:
+        """Take the node that a line describes."""
+        key, own = record.get("id", [""])[0], record.get("attr", [""])[0]
+        if not key.isdigit() or not own.isdigit() or not record.get("data") or cut:
+            refuse(self._path, f"this node is not whole{cut}", number)
+        made = _Node(own, record["data"][0], record.get("parent", [""])[0])
+        if made.parent and (not made.parent.isdigit() or made.parent not in self._nodes):
+            self.node(made.parent, number)
+        if self._nodes.setdefault(key, made) != made:
+            refuse(self._path, f"node {key} is described otherwise before: this is a second recording", number)
+
+    def node(self, key: str, number: int) -> _Node:
+        """Return a node that a line names."""
+        if key not in self._nodes:
+            refuse(self._path, f"node {key} is described in no line before: lines are missing or out of order", number)
+        return self._nodes[key]
+
+    def attribute(self, key: str, number: int) -> tuple[str, str, int]:
+        """Return an attribute's name, type and properties."""
+        if key not in self._attributes:
+            node = self.node(key, number)
+            name, kind, properties = node.data, "", 0
+            while node.parent:
+                node = self.node(node.parent, number)
+                if node.attribute == _PROPERTIES and node.data.isdigit():
+                    properties = int(node.data)
+                elif node.attribute == _TYPE:
+                    kind = node.data
+            self._attributes[key] = (name, kind, properties)
+        return self._attributes[key]
+
+    def expand(self, key: str, number: int) -> dict[str, Any]:
+        """Return the attributes of a node and of those above it; the innermost value of each counts."""
+        above: list[str] = []
+        while key and key not in self._expanded:
+            above.append(key)
+            key = self.node(key, number).parent
+        held = self._expanded.get(key, {})
+        for inner in reversed(above):
+            node = self._nodes[inner]
+            name, _, properties = self.attribute(node.attribute, number)
+            if not properties & _HIDDEN:
+                held = {**held, name: node.data}
+            self._expanded[inner] = held
+        return held
+
+
+def read_cali(content: bytes, path: Path) -> Snapshots:
+    """Return the snapshots of a `.cali` file."""
+    found, tree = Snapshots(), _Tree(path)
+    lines = decode(content, path).splitlines()
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        record = _fields(line)
+        cut = ": the file is cut off" if number == len(lines) and not content.endswith(b"\n") else ""
+        kind = (record.get("__rec") or [""])[0]
+        if kind == "node":
+            tree.add(record, number, cut)
+        elif kind == "ctx":
+            ids, data = record.get("attr", []), record.get("data", [])
+            if len(ids) != len(data) or cut or not (ids or "ref" in record):
+                refuse(path, f"this snapshot is not whole{cut}", number)
+            values: dict[str, Any] = {}
+            for key in record.get("ref", []):
+                values |= tree.expand(key, number)
+            for key, text in zip(ids, data, strict=True):
+                name, form, properties = tree.attribute(key, number)
+                if not properties & _HIDDEN:
+                    values[name] = _number(text, path, number) if form in _NUMBERS else text
+                    if properties & _AGGREGATABLE:
+                        found.aggregatable.add(name)
+            found.snapshots.append(Snapshot(values, number, "this snapshot"))
+        elif kind != "globals":
+            refuse(path, f"this is not a record of Caliper (__rec=node, ctx or globals){cut}", number)
+    return found
+
+
+def read_json(content: bytes, path: Path) -> Snapshots:
+    """Return the snapshots of what `cali-query` wrote as JSON: json, json(object), json(split) or json-split."""
+    text = decode(content, path)
+    try:
+        held = json.loads(text)
+    except json.JSONDecodeError as error:
+        cut = "it is cut off" if error.pos >= len(text.rstrip()) else error.msg
+        refuse(path, f"not JSON: {cut}", error.lineno)
+    except RecursionError:
+        refuse(path, "not JSON of Caliper: it is nested too deeply")
+    rows = held
+    if isinstance(held, dict):
+        rows = _split_rows(held, path) if "data" in held else held.get("records")
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        refuse(path, "no snapshots: Caliper writes them in an array, or as data and columns", 1)
+    snapshots = [
+        Snapshot({str(name): value for name, value in row.items() if value is not None}, 0, f"snapshot {at}")
+        for at, row in enumerate(rows, 1)
+    ]
+    return Snapshots(snapshots)
+
+
+def _split_rows(held: Mapping[str, Any], path: Path) -> Sequence[Mapping[str, Any]]:
+    """Return the rows of json-split as mappings; values of the tree are places in `nodes`."""
+    columns, data, nodes = held.get("columns"), held["data"], held.get("nodes", [])
+    described = held.get("column_metadata", [])
+    if not isinstance(columns, list) or not isinstance(data, list) or not isinstance(described, list):
+        refuse(path, "json-split has lists data, columns and column_metadata, and here one is missing", 1)
+    direct = [not isinstance(entry, dict) or bool(entry.get("is_value", True)) for entry in described]
+    direct += [True] * (len(columns) - len(direct))
+    rows = []
+    for at, row in enumerate(data, 1):
+        if not isinstance(row, list) or len(row) != len(columns):
+            refuse(path, f"snapshot {at} does not have the {len(columns)} values of the columns")
+        rows.append(
+            {str(name): _value(value, own, nodes) for name, value, own in zip(columns, row, direct, strict=False)}
+        )
+    return rows
+
+
+def _value(value: Any, direct: bool, nodes: Any) -> Any:
+    """Return a value of json-split; a place in the tree by its label."""
+    if direct or not isinstance(value, int) or not isinstance(nodes, list) or not 0 <= value < len(nodes):
+        return value
+    return nodes[value].get("label", value) if isinstance(nodes[value], dict) else value
+
+
+def _fields(line: str) -> dict[str, list[str]]:
+    """Return the fields of a line, `key=value=value,…`; a backslash makes the next sign an ordinary one."""
+    if "\\" not in line:
+        return {parts[0]: parts[1:] for parts in (field.split("=") for field in line.strip().split(","))}
+    found: dict[str, list[str]] = {}
+    parts: list[str] = []
+    for part, sign in _PART.findall(line.strip()):
+        parts.append(re.sub(r"\\(.)", lambda escaped: "\n" if escaped[1] == "n" else escaped[1], part))
+        if sign != "=":
+            found[parts[0]] = parts[1:]
+            parts = []
+        if not sign:
+            break
+    return found
+
+
+def _number(text: str, path: Path, line: int) -> float | int:
+    try:
+        return int(text) if text.lstrip("-").isdigit() else float(text)
+    except ValueError:
+        commas = ": decimals have commas, record with LC_ALL=C" if "," in text else ""
+        refuse(path, f"{text!r} is not a number{commas}", line)
+
+
+_OFFSETS = ("time.offset.ns", "time.offset")
+_DURATIONS = ("time.duration.ns", "sum#time.duration.ns", "time.duration", "sum#time.duration")
+"""Attributes that are times, the better ones first; those that do not end in ns are microseconds, Caliper's default."""
+_COUNTS = re.compile(r"(sum#)?(papi\.|libpfm\.|perf\.|topdown\.|rusage\.|io\.bytes|alloc\.|mem\.|count$|sum#)")
+_TIMES = re.compile(r"(sum#|avg#|min#|max#|inclusive#)*time\.|.*\.(duration|offset)(\.ns)?$")
+_PLACES = ("mpi.rank", "omp.thread.id", "pthread.id", "thread")
+"""Attributes that tell whose snapshot it is."""
+_INTERVAL_MS = 20.0
+_JSON = re.compile(rb'\s*(\[\s*\{\s*"|\{\s*"(records|columns|globals|attributes)"\s*:)')
+_SPLIT = re.compile(rb'\s*\{\s*"data"\s*:\s*\[\s*\[')
+_OWN = re.compile(
+    rb'"(sum#|avg#|inclusive#)?(time\.(offset|duration|inclusive)|papi\.|cali\.|event\.(begin|end)#|path")'
+)
+
+
+@dataclass
+class _Stream:
+    """The snapshots of a rank or of all: their times, and each count with the place of its snapshot."""
+
+    times: list[int] = field(default_factory=list)
+    counts: defaultdict[str, list[tuple[int, float]]] = field(default_factory=lambda: defaultdict(list))
+
+
+def _recognise(head: bytes) -> bool:
+    if head.startswith(b"__rec=") or _SPLIT.match(head):
+        return True
+    return _JSON.match(head) is not None and _OWN.search(head) is not None
+
+
+def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]:
+    apart = common_options(options, path, "ranks", ("sum", "runs"), "sum") == "runs"
+    found = read_cali(content, path) if content.startswith(b"__rec=") else read_json(content, path)
+    if not found.snapshots:
+        refuse(path, "this file has no snapshot: it is cut off, or nothing was recorded")
+    names = list(dict.fromkeys(name for snapshot in found.snapshots for name in snapshot.values))
+    time = _time(names, path, options)
+    metrics = _metrics(names, found.aggregatable, path, options)
+    streams: defaultdict[str, _Stream] = defaultdict(_Stream)
+    for place, at, snapshot in _timed(found.snapshots, time, path):
+        stream = streams[place.partition("/")[0] if apart else ""]
+        stream.times.append(at)
+        for name in metrics:
+            if name in snapshot.values:
+                stream.counts[name].append((len(stream.times) - 1, float(snapshot.values[name])))
+    untimed = len(found.snapshots) - sum(len(stream.times) for stream in streams.values())
+    notes = [f"{counted(untimed, 'snapshot')} without {time} left out"] if untimed else []
+    traces = []
+    for rank, stream in sorted(streams.items()):
+        trace = _trace(stream, path, options, notes)
+        traces.append(with_attributes(trace, run=f"{path.stem} rank {rank}") if apart else trace)
+    return traces
+
+
+def _time(names: list[str], path: Path, options: Mapping[str, str]) -> str:
+    """Return the attribute that is the time: the one that `time=` names, else the first that is known."""
+    known = [name for name in (*_OFFSETS, *_DURATIONS) if name in names]
+    if "time" in options:
+        chosen = options["time"]
+        if chosen not in names:
+            refuse(path, f"time={chosen}: no snapshot has it; {did_you_mean(chosen, names) or first_of(names)}")
+        return chosen
+    if not known:
+        refuse(
+            path,
+            "no snapshot has a time, so this is a profile of a whole run and no trace: record with "
+            f"CALI_CONFIG=event-trace, or name the attribute by time=…; the attributes are {first_of(names)}",
+        )
+    return known[0]
+
+
+def _metrics(names: list[str], aggregatable: set[str], path: Path, options: Mapping[str, str]) -> list[str]:
+    """Return the attributes that are counts: those that `metrics=` names, else all that are known to be."""
+    if "metrics" in options:
+        chosen = [name.strip() for name in options["metrics"].split(",")]
+        if missing := [name for name in chosen if name not in names]:
+            near = did_you_mean(missing[0], names) or first_of(names)
+            refuse(path, f"metrics={options['metrics']}: no snapshot has {missing[0]!r}; {near}")
+        return chosen
+    found = [name for name in names if (name in aggregatable or _COUNTS.match(name)) and not _TIMES.match(name)]
+    if not found:
+        refuse(
+            path, f"no attribute is known to be a count: name them by metrics=A,B; the attributes are {first_of(names)}"
+        )
+    return found
+
+
+def _timed(snapshots: list[Snapshot], time: str, path: Path) -> Iterator[tuple[str, int, Snapshot]]:
+    """Yield the snapshots that have a time, with their place (rank/thread) and when they ended [ns]."""
+    factor = 1 if time.endswith(".ns") else 1000
+    lengths = time not in _OFFSETS and "duration" in time
+    last: dict[str, tuple[int, Snapshot]] = {}
+    for snapshot in snapshots:
+        if time not in snapshot.values:
+            continue
+        place = "/".join(str(snapshot.values.get(name, "")) for name in _PLACES)
+        try:
+            at = round(float(snapshot.values[time]) * factor)
+            for name, value in snapshot.values.items():
+                if not isinstance(value, str) or name == time:
+                    float(value)
+        except (ValueError, OverflowError):
+            refuse(
+                path, f"{time} is {snapshot.values[time]!r} in {snapshot.where}, which is not a number", snapshot.line
+            )
+        before = last.get(place)
+        if lengths:
+            at += before[0] if before else 0
+        elif before and at < before[0]:
+            refuse(path, f"the time goes back in {snapshot.where}: snapshots are out of order", snapshot.line)
+        if before and before[1].values == snapshot.values and not lengths:
+            refuse(path, f"{snapshot.where} appears twice", snapshot.line)
+        last[place] = (at, snapshot)
+        yield place, at, snapshot
+
+
+def _trace(stream: _Stream, path: Path, options: Mapping[str, str], notes: list[str]) -> Trace:
+    times = np.array(stream.times, np.int64)
+    first, last = int(times.min()), int(times.max())
+    asked = options.get("interval", f"{_INTERVAL_MS:g}")
+    if asked == "snapshots":
+        ends = np.unique(times[times > 0])
+        start = 0
+    else:
+        length = interval_ns(asked, path, ", or interval=snapshots")
+        # Before the first snapshot's interval nothing is known; offsets may begin anywhere.
+        start = first // length * length
+        ends = np.append(np.arange(start + length, last, length), max(last, start + 1)).astype(np.int64)
+    metrics, columns = [], {}
+    for name, values in stream.counts.items():
+        places, counts = zip(*values, strict=True)
+        at = np.minimum(np.searchsorted(ends, times[list(places)], side="left"), len(ends) - 1)
+        metric = _metric(name)
+        metrics.append(metric)
+        columns[metric.name] = np.bincount(at, np.array(counts, np.float64), len(ends))
+    clash = [metric.name for metric in metrics if sum(other.name == metric.name for other in metrics) > 1]
+    if clash:
+        refuse(
+            path, f"{clash[0]} is there by itself and as a sum: choose by metrics=…; there are {listing(stream.counts)}"
+        )
+    return without_part(make_trace(metrics, columns, from_ends(ends, start), path, notes=notes))
+
+
+def _metric(attribute: str) -> Metric:
+    """Return the metric of an attribute: `sum#papi.PAPI_TOT_INS` is PAPI_TOT_INS."""
+    name = attribute.removeprefix("sum#")
+    counted_by = name.partition(".")[0]
+    if counted_by in ("papi", "libpfm", "perf"):
+        name = name.removeprefix(f"{counted_by}.")
+    kind = known_kind(name) or ("hardware" if counted_by in ("papi", "libpfm", "perf", "topdown") else "os")
+    return Metric(name, kind, unit="events", source="caliper", meaning="" if name == attribute else attribute)
+
+
+FORMAT = ImportFormat(
+    "caliper",
+    "a recording of Caliper",
+    (".cali", ".json"),
+    _recognise,
+    _read,
+    {
+        "time": "the attribute that is the time (time.offset, else time.duration, added up)",
+        "metrics": "the attributes that are counts, separated by commas (all that are known to be)",
+        "interval": f"length of the intervals in ms, or snapshots: each snapshot ends one ({_INTERVAL_MS:g})",
+        "ranks": "sum: all ranks and threads are one run; runs: each rank is a run (sum)",
+    },
+)

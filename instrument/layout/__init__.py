@@ -1,1 +1,0 @@
-"""Another layout of the same program: its objects linked in another order."""
