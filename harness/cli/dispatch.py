@@ -17,11 +17,9 @@ from pathlib import Path
 
 from unperturbed.errors import HostError, SpecError, UnperturbedError
 from unperturbed.harness.cli.commands import Command, all_commands, own_commands
-from unperturbed.harness.cli.events import print_event
 from unperturbed.harness.cli.failures import host_message, require_memory
-from unperturbed.harness.cli.parser import make_parser, prepare_command
-from unperturbed.harness.cli.streams import prepare_streams
-from unperturbed.harness.cli.words import unknown_command
+from unperturbed.harness.cli.parser import make_parser, prepare_command, unknown_command
+from unperturbed.harness.cli.streams import prepare_streams, print_event
 
 INTERRUPTED = 130
 _SOON_S = 0.01

@@ -7,8 +7,10 @@ with their controls written out. Only what `drawing` gives may move its cursor a
 from __future__ import annotations
 
 import codecs
+import json
 import os
 import sys
+import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TextIO
@@ -129,3 +131,14 @@ def drawing(stream: TextIO) -> TextIO:
     """Return a standard stream for what may command the terminal: no text of others."""
     found: TextIO = getattr(stream, "drawing", stream)
     return found
+
+
+def print_event(event: str, **facts: object) -> None:
+    """Print an event for programs that watch a command: a JSON object on a line of standard error."""
+    line = json.dumps({"event": event, "time": round(time.time(), 3), **facts}, ensure_ascii=False)
+    print(line, file=sys.stderr, flush=True)
+
+
+def print_json(described: Any) -> None:
+    """Print a result as JSON."""
+    print(json.dumps(described, indent=2, ensure_ascii=False))

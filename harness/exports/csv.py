@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from unperturbed.collectors.data import Trace
     from unperturbed.harness.exports.content.runs import ExportedRuns
-    from unperturbed.harness.studies.sweep.table import SweepTable
+    from unperturbed.harness.studies.sweep_table import SweepTable
 
 
 def _write_frame(frame: pl.DataFrame, path: Path) -> None:

@@ -15,7 +15,7 @@ from unperturbed.harness.exports import Format
 if TYPE_CHECKING:
     from unperturbed.collectors.data import Trace
     from unperturbed.harness.exports.content.runs import ExportedRuns
-    from unperturbed.harness.studies.sweep.table import SweepTable
+    from unperturbed.harness.studies.sweep_table import SweepTable
 
 
 def _write_trace(trace: Trace, path: Path) -> None:

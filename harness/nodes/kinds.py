@@ -3,19 +3,57 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 from unperturbed.errors import SpecError
 from unperturbed.harness.campaign.execution import CAMPAIGN, SEARCH, SWEEP
 from unperturbed.harness.campaign.manifest import Manifest
 from unperturbed.harness.campaign.plan import NATIVE, baselines_alone, configurations
-from unperturbed.harness.nodes.requests import read_requests
-from unperturbed.harness.nodes.shares import NODES, NodePart, dealt_points, share_of
+from unperturbed.harness.nodes.shares import NODES, NodePart, dealt_points, read_json, share_of, write_json
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.load import parse_spec
+
+_FILE = "requests.json"
+
+
+@dataclass(frozen=True)
+class Requests:
+    """What is requested of a part."""
+
+    session: str = ""  # The coordinator that may request more; empty where none will
+    # Of each candidate: `software`, its metrics, and `build`, what the manifest of the whole says of its build (None
+    # where nothing is built).
+    configurations: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    batches: Sequence[Mapping[str, int]] = ()  # Further runs a pass, by configuration
+
+    @property
+    def totals(self) -> Counter[str]:
+        """Return how many runs a pass are requested of each configuration, all batches together."""
+        found: Counter[str] = Counter()
+        for batch in self.batches:
+            found.update(batch)
+        return found
+
+    def write(self, part: NodePart) -> None:
+        """Write them for the part's node."""
+        write_json(part.folder / _FILE, vars(self))
+
+
+def read_requests(part: NodePart) -> Requests:
+    """Return what is requested of a part; nothing where no file is."""
+    # Opening the folder has a network file system look for a file that was replaced there.
+    list(part.folder.iterdir())
+    content = read_json(part.folder / _FILE)
+    if content is None:
+        return Requests()
+    try:
+        return Requests(str(content["session"]), dict(content["configurations"]), tuple(map(dict, content["batches"])))
+    except (KeyError, TypeError, ValueError):
+        raise SpecError(f"{part.folder / _FILE}: the file is damaged; remove it and repeat the command") from None
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,16 @@
-"""What a node does: compare itself with the node that began, claim its part, and make the part's runs."""
+"""What a node does: compare itself with the node that began, claim its part, and make the part's runs.
+
+Each node is compared with its own baseline, so the report shows most differences between nodes and no node is refused
+for them. A node that would run another program or count other metrics is refused, as a mean over nodes would mix two
+things.
+"""
 
 from __future__ import annotations
 
 import fcntl
+import os
+import platform
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -17,7 +25,7 @@ from unperturbed.harness.campaign.manifest import Manifest
 from unperturbed.harness.campaign.preparation import Workspace, shared_workspace
 from unperturbed.harness.campaign.progress import Progress
 from unperturbed.harness.campaign.summary import is_locked
-from unperturbed.harness.nodes.facts import differences, node_facts
+from unperturbed.harness.host.kernel_files import REAL, text
 from unperturbed.harness.nodes.kinds import VERDICTS, kind_of, whole_campaign
 from unperturbed.harness.nodes.shares import (
     FOLDER,
@@ -32,8 +40,11 @@ from unperturbed.harness.nodes.shares import (
     write_json,
     write_once,
 )
-from unperturbed.harness.nodes.staging import staged
+from unperturbed.harness.nodes.staging import binaries_digest, staged
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
+
+HARD = ("architecture", "processor model", "C library", "program and libraries")
+"""Facts that must agree."""
 
 _FIRST = "facts.json"
 _LOCK = "work.lock"
@@ -149,3 +160,57 @@ def _work_from(
         failed = manifest.counts().get("failed", 0)
     # No message: whoever watches reads the manifest, where each failed run has its error.
     return Outcome("over", node, exit_code=RunError.exit_code if failed else 0)
+
+
+def node_facts(
+    spec: CampaignSpec, builds: Mapping[str, Path | None], inputs: Path, *, root: Path = REAL
+) -> dict[str, str]:
+    """Return what is compared of a node.
+
+    `builds`: Folder of each build, None where nothing is built.
+    """
+    cpuinfo = text(root / "proc/cpuinfo") or ""
+    memory = re.search(r"^MemTotal:\s+(\d+)", text(root / "proc/meminfo") or "", re.MULTILINE)
+    cpu = root / "sys/devices/system/cpu"
+    pages = re.search(r"\[(\w+)\]", text(root / "sys/kernel/mm/transparent_hugepage/enabled") or "")
+    return {
+        "architecture": platform.machine(),
+        "processor model": _field(cpuinfo, "model name"),
+        "microcode": _field(cpuinfo, "microcode"),
+        "processors": str(len(re.findall(r"^processor\s*:", cpuinfo, re.MULTILINE)) or "unknown"),
+        "kernel": text(root / "proc/sys/kernel/osrelease") or "unknown",
+        "C library": _c_library(),
+        "governor": text(cpu / "cpu0/cpufreq/scaling_governor") or "unknown",
+        "simultaneous multithreading": text(cpu / "smt/control") or "unknown",
+        "address randomisation": text(root / "proc/sys/kernel/randomize_va_space") or "unknown",
+        "transparent huge pages": pages[1] if pages else "unknown",
+        "perf_event_paranoid": text(root / "proc/sys/kernel/perf_event_paranoid") or "unknown",
+        "memory": f"{int(memory[1]) / 2**20:.0f} GiB" if memory else "unknown",
+        "program and libraries": binaries_digest(spec, builds, inputs),
+    }
+
+
+def differences(first: Mapping[str, str], own: Mapping[str, str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return in which facts two nodes differ: those that refuse a node, and those that are only shown.
+
+    Result: A clause each, such as `kernel: 6.1 there, 6.2 here`.
+    """
+    hard: list[str] = []
+    soft: list[str] = []
+    for name in dict.fromkeys((*first, *own)):
+        before, here = first.get(name, "unknown"), own.get(name, "unknown")
+        if before != here:
+            (hard if name in HARD else soft).append(f"{name}: {before} there, {here} here")
+    return tuple(hard), tuple(soft)
+
+
+def _field(cpuinfo: str, name: str) -> str:
+    found = re.search(rf"^{name}\s*:\s*(.+)$", cpuinfo, re.MULTILINE)
+    return found[1].strip() if found else "unknown"
+
+
+def _c_library() -> str:
+    try:
+        return os.confstr("CS_GNU_LIBC_VERSION") or "unknown"
+    except (ValueError, OSError):  # another C library than glibc has no such name
+        return " ".join(platform.libc_ver()).strip() or "unknown"

@@ -32,7 +32,7 @@ from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.sections.program import PROGRAM_PATH, Program
 from unperturbed.harness.spec.sweep_points import count_points
 from unperturbed.harness.spec.values.placeholders import find_placeholders, substitute
-from unperturbed.harness.studies.sweep.plan import check_sweep_budget, steps
+from unperturbed.harness.studies.sweep_plan import check_sweep_budget, steps
 
 _OS_SOURCES = {name: group.source for group in OS_GROUPS for name in group.metrics}
 _OS_FILES = {"schedstat": REAL / "proc/self/schedstat", "procio": REAL / "proc/self/io"}

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unperturbed.harness.cli.folders import require_trace
-from unperturbed.harness.cli.output_paths import require_writable_path
+from unperturbed.harness.cli.paths import require_trace, require_writable_path
+from unperturbed.harness.cli.streams import print_json
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -91,7 +90,7 @@ class Command:
             described = alignment.to_dict()
             if mapped:
                 described["region"] = vars(mapped)
-            print(json.dumps(described, indent=2, ensure_ascii=False))
+            print_json(described)
             return 0
         _show(alignment)
         if region and mapped:
@@ -162,7 +161,7 @@ def _show(alignment: Alignment) -> None:
     from rich.markup import escape
 
     from unperturbed.analysis.alignment import describe, resample
-    from unperturbed.harness.cli.terminal.console import terminal
+    from unperturbed.harness.cli.terminal import print_note, terminal
 
     console = terminal()
     for name, value in describe.facts(alignment):
@@ -184,7 +183,7 @@ def _show(alignment: Alignment) -> None:
             "independently."
         )
     for note in describe.notes(alignment):
-        console.print(f"[yellow]note:[/yellow] {escape(note)}")
+        print_note(console, note)
 
 
 def _sparkline(series: ArrayLike, low: float, high: float, width: int) -> str:

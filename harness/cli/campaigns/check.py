@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unperturbed.errors import SpecError
-from unperturbed.harness.cli.campaigns._options import add_fail_on, add_jobs, format_options, sharing
-from unperturbed.harness.cli.folders import CAMPAIGN_OR_SPEC, campaign_folder, is_on_nodes, open_page
+from unperturbed.harness.cli.options import add_fail_on, add_jobs, format_options, judging
+from unperturbed.harness.cli.paths import CAMPAIGN_OR_SPEC, campaign_folder, is_on_nodes, open_page
 
 if TYPE_CHECKING:
     from unperturbed.harness.results.judge import Judgement
@@ -79,7 +79,7 @@ class Command:
 
     def run(self, arguments: argparse.Namespace) -> int:
         """Judge the campaign; 1 when runs failed, 4 when something is perturbed, or as `--fail-on` sets."""
-        from unperturbed.harness.cli.terminal.campaign import show_judgement
+        from unperturbed.harness.cli.verdicts import show_judgement
         from unperturbed.harness.cli.warming import warm_once
         from unperturbed.harness.results.recorded import recorded_campaign
 
@@ -93,36 +93,27 @@ class Command:
         folder = campaign_folder(arguments.campaign)
         if is_on_nodes(folder):
             return _check_nodes(folder, arguments)
-        campaign = recorded_campaign(folder)
+        spec = recorded_campaign(folder)
         warm_once("alignment")
-        judgement = _judge(folder, campaign, arguments, write=not arguments.no_write)
+        judgement = _judge(folder, spec, arguments, write=not arguments.no_write)
         written = folder / "report.html" if arguments.method == "runs" and not arguments.no_write else None
         if arguments.open:
             open_page(folder / "report.html")
-        return show_judgement(campaign, judgement, written, as_json=arguments.json, fail_on=arguments.fail_on)
+        return show_judgement(spec, judgement, written, as_json=arguments.json, fail_on=arguments.fail_on)
 
 
 def _judge(folder: Path, spec: CampaignSpec, arguments: argparse.Namespace, *, write: bool) -> Judgement:
     """Judge a campaign as the options ask for, and show the steps."""
-    from unperturbed.harness.cli.terminal.progress import watching
     from unperturbed.harness.results.judge import judge
 
-    with watching(arguments) as watch, sharing(arguments):
-        return judge(
-            folder,
-            spec,
-            method=arguments.method,
-            across=arguments.across,
-            without=arguments.without,
-            write=write,
-            watch=watch,
-        )
+    options = {"method": arguments.method, "across": arguments.across, "without": arguments.without}
+    with judging(arguments) as watch:
+        return judge(folder, spec, **options, write=write, watch=watch)
 
 
 def _check_nodes(folder: Path, arguments: argparse.Namespace) -> int:
     """Judge a campaign on nodes again."""
-    from unperturbed.harness.cli.terminal.nodes import show_nodes
-    from unperturbed.harness.cli.terminal.progress import watching
+    from unperturbed.harness.cli.verdicts import show_nodes
     from unperturbed.harness.cli.warming import warm_once
     from unperturbed.harness.nodes.kinds import whole_campaign
     from unperturbed.harness.results.by_node import judge_nodes
@@ -132,19 +123,19 @@ def _check_nodes(folder: Path, arguments: argparse.Namespace) -> int:
             f"--without, --across and --method are for one node: check a part, such as {folder / 'nodes' / '01'}"
         )
     warm_once("alignment")
-    campaign = whole_campaign(folder)
-    with watching(arguments) as watch, sharing(arguments):
-        judgement = judge_nodes(folder, campaign, write=not arguments.no_write, watch=watch)
+    spec = whole_campaign(folder)
+    with judging(arguments) as watch:
+        judgement = judge_nodes(folder, spec, write=not arguments.no_write, watch=watch)
     written = None if arguments.no_write else folder / "report.html"
     if arguments.open:
         open_page(folder / "report.html")
-    return show_nodes(campaign, judgement, written, as_json=arguments.json, fail_on=arguments.fail_on)
+    return show_nodes(spec, judgement, written, as_json=arguments.json, fail_on=arguments.fail_on)
 
 
 def _check_imported(arguments: argparse.Namespace) -> int:
     """Import runs into a folder that is removed again, and judge them; `unperturbed import` makes one that stays."""
     from unperturbed.common.scratch import scratch_folder
-    from unperturbed.harness.cli.terminal.campaign import show_judgement
+    from unperturbed.harness.cli.verdicts import show_judgement
     from unperturbed.harness.cli.warming import warm_once
     from unperturbed.harness.imports.campaign import Group, import_campaign
     from unperturbed.harness.results.recorded import recorded_campaign
@@ -163,6 +154,6 @@ def _check_imported(arguments: argparse.Namespace) -> int:
     with scratch_folder("check") as place:
         folder = place / arguments.format
         import_campaign(arguments.format, groups, folder, options=format_options(arguments.option))
-        campaign = recorded_campaign(folder)
-        judgement = _judge(folder, campaign, arguments, write=False)
-    return show_judgement(campaign, judgement, None, as_json=arguments.json, fail_on=arguments.fail_on)
+        spec = recorded_campaign(folder)
+        judgement = _judge(folder, spec, arguments, write=False)
+    return show_judgement(spec, judgement, None, as_json=arguments.json, fail_on=arguments.fail_on)

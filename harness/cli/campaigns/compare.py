@@ -6,9 +6,10 @@ import argparse
 from pathlib import Path
 
 from unperturbed.errors import SpecError
-from unperturbed.harness.cli.campaigns._options import add_fail_on, add_no_check
-from unperturbed.harness.cli.drafting import add_program_options, add_progress_option, draft, typed
-from unperturbed.harness.cli.running import run_and_show
+from unperturbed.harness.cli.drafting import draft, typed
+from unperturbed.harness.cli.options import add_fail_on, add_no_check, add_program_options, add_progress_option
+from unperturbed.harness.cli.running import run_and_show, show_plan
+from unperturbed.harness.cli.terminal import chosen_progress
 
 _EPILOG = """\
   unperturbed compare -- ./sort-O2 data -- ./sort-O3 data          two builds
@@ -44,8 +45,6 @@ class Command:
 
     def run(self, arguments: argparse.Namespace) -> int:
         """Run both, compare them; return 4 where the second perturbs the first's numbers."""
-        from unperturbed.harness.cli.terminal.plan import show_plan
-        from unperturbed.harness.cli.terminal.progress import TerminalProgress, chosen_progress
         from unperturbed.harness.drafts.comparison import describe_comparison
 
         words = list(arguments.program)
@@ -54,7 +53,7 @@ class Command:
             raise SpecError(
                 "give two commands, each after --: unperturbed compare -- ./a its arguments -- ./b its arguments"
             )
-        progress = TerminalProgress(chosen_progress(arguments))
+        progress = chosen_progress(arguments)
         drafted = draft(
             lambda choices: describe_comparison(first, second, choices),
             typed("compare", arguments),

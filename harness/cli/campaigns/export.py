@@ -8,13 +8,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unperturbed.harness.cli.folders import campaign_folder
+from unperturbed.harness.cli.paths import campaign_folder
 
 if TYPE_CHECKING:
     from unperturbed.collectors.data import Trace
     from unperturbed.harness.exports import Format, Kind
     from unperturbed.harness.exports.content.runs import ExportedRuns
-    from unperturbed.harness.studies.sweep.table import SweepTable
+    from unperturbed.harness.studies.sweep_table import SweepTable
 
     Content = Trace | SweepTable | ExportedRuns
 
@@ -86,7 +86,7 @@ class Command:
         chosen = choose_format(kind, out, arguments.format)  # a wrong name is refused before all runs are read
         _check(arguments, kind, chosen)
         if kind == "table":
-            from unperturbed.harness.studies.sweep.table import read_table
+            from unperturbed.harness.studies.sweep_table import read_table
 
             parts: dict[Path, Content] = {out: read_table(source)}
         elif kind == "trace" and not arguments.phases:
@@ -111,7 +111,7 @@ class Command:
 
 def _simulated(parts: Iterable[Content]) -> list[str]:
     """Return the metrics of what is exported that a simulator counted."""
-    from unperturbed.harness.studies.sweep.table import SweepTable
+    from unperturbed.harness.studies.sweep_table import SweepTable
 
     found: dict[str, None] = {}
     for part in parts:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unperturbed.errors import SpecError
-from unperturbed.harness.cli.campaigns._options import format_options
+from unperturbed.harness.cli.options import format_options
 from unperturbed.harness.cli.parser import as_given
 
 if TYPE_CHECKING:

@@ -82,7 +82,7 @@ def _of_source(arguments: argparse.Namespace) -> Path:
 
 
 def _write(spec: Path, text: str) -> Path:
-    from unperturbed.harness.cli.output_paths import require_writable_path
+    from unperturbed.harness.cli.paths import require_writable_path
 
     require_writable_path(spec)
     try:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unperturbed.harness.cli.folders import CAMPAIGN_OR_SPEC, campaign_folder
+from unperturbed.harness.cli.paths import CAMPAIGN_OR_SPEC, campaign_folder
+from unperturbed.harness.cli.streams import print_json
 
 if TYPE_CHECKING:
     from unperturbed.harness.results.merging import MergedCampaign
@@ -62,7 +62,7 @@ class Command:
         found = merge_campaign(folder, budget=arguments.anchors, force=arguments.force, without=arguments.without)
         export(found.merged.trace, "trace", out, name=arguments.format)
         if arguments.json:
-            print(json.dumps(_described(found, out), indent=2, ensure_ascii=False))
+            print_json(_described(found, out))
         else:
             _show(found, out)
         return 0
@@ -79,10 +79,8 @@ def _described(found: MergedCampaign, out: Path) -> dict[str, object]:
 
 
 def _show(found: MergedCampaign, out: Path) -> None:
-    from rich.markup import escape
-
     from unperturbed.analysis.alignment import describe
-    from unperturbed.harness.cli.terminal.console import terminal
+    from unperturbed.harness.cli.terminal import print_note, terminal
 
     console = terminal()
     console.print(describe.merge_table(found.merged, found.rejected).to_rich())
@@ -92,7 +90,7 @@ def _show(found: MergedCampaign, out: Path) -> None:
     )
     for source in found.merged.sources:
         if source.alignment and source.alignment.warning:
-            console.print(f"[yellow]note:[/yellow] {escape(source.title)}: {escape(source.alignment.warning)}")
+            print_note(console, f"{source.title}: {source.alignment.warning}")
     for note in found.notes:
-        console.print(f"[yellow]note:[/yellow] {escape(note)}")
+        print_note(console, note)
     console.print(f"{len(found.merged.trace)} intervals: {out}", soft_wrap=True)

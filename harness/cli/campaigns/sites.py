@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from unperturbed.harness.cli.streams import print_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from unperturbed.harness.program.sites import MetricSites, Place, SpecSites
 
 _SHOWN = 12
-_PIPE_COLUMNS = 1000
 
 
 class Command:
@@ -41,7 +41,7 @@ class Command:
         spec = load_spec(arguments.spec)
         found = find_all_sites(spec, step, at_point=at_a_point(spec))
         if arguments.json:
-            print(json.dumps(_as_json(found), indent=2, ensure_ascii=False))
+            print_json(_as_json(found))
         else:
             _show(found, most=None if arguments.all else _SHOWN)
         if faults := unplaced(found.metrics):
@@ -69,10 +69,9 @@ def _as_json(found: SpecSites) -> dict[str, Any]:
 
 
 def _show(found: SpecSites, *, most: int | None) -> None:
+    from unperturbed.harness.cli.terminal import terminal
 
-    from unperturbed.harness.cli.terminal.console import terminal
-
-    console = terminal(**({} if sys.stdout.isatty() else {"width": _PIPE_COLUMNS}))  # type: ignore[arg-type]
+    console = terminal(whole_rows=True)
     for metric in found.metrics:
         _show_metric(console, metric, most)
     for source, reason in found.skipped.items():

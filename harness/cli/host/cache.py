@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
 import sys
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+
+from unperturbed.harness.cli.streams import print_json
 
 _PARTS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "kernels": (("kernels/*",), "compiled loops of the analyses; `cache warm` makes them"),
@@ -87,7 +88,7 @@ def _info(folder: Path, *, as_json: bool) -> None:
     }
     if as_json:
         parts = {part: {"entries": entries, "bytes": size} for part, (entries, size) in sizes.items()}
-        print(json.dumps({"folder": str(folder), "parts": parts}, indent=2))
+        print_json({"folder": str(folder), "parts": parts})
         return
     print(folder)
     for part, (entries, size) in sizes.items():

@@ -16,8 +16,7 @@ class Command:
         """Print the help; return 0, or 2 where there is no such command."""
         from unperturbed.errors import SpecError
         from unperturbed.harness.cli.commands import all_commands
-        from unperturbed.harness.cli.parser import make_parser, prepare_command
-        from unperturbed.harness.cli.words import unknown_command
+        from unperturbed.harness.cli.parser import make_parser, prepare_command, unknown_command
 
         entries = all_commands()
         parser = make_parser(entries)

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
+
+from unperturbed.harness.cli.streams import print_json
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from unperturbed.collectors.planning.listing import Listing
     from unperturbed.collectors.sources import CatalogueEntry
-
-_PIPE_COLUMNS = 1000
 
 
 class Command:
@@ -56,7 +55,7 @@ class Command:
             by = f" of source {arguments.source}" if arguments.source else ""
             raise SpecError(f"no metric{by} matches {arguments.pattern!r}{proposal}")
         if arguments.json:
-            print(json.dumps(_as_json(listing), indent=2, ensure_ascii=False))
+            print_json(_as_json(listing))
         else:
             _show(listing, refused=arguments.all or arguments.pattern is not None, whole=arguments.pattern is None)
         return 0
@@ -91,11 +90,9 @@ def _show(listing: Listing, *, refused: bool, whole: bool) -> None:
     from rich.markup import escape
 
     from unperturbed.collectors.sources import source_names
-    from unperturbed.harness.cli.terminal.console import terminal
+    from unperturbed.harness.cli.terminal import terminal
 
-    console = terminal()
-    if not console.is_terminal:
-        console = terminal(width=_PIPE_COLUMNS)  # a metric a line, for grep and awk
+    console = terminal(whole_rows=True)
     for source in source_names():
         chosen = [metric for metric in listing.metrics if metric.best.available and metric.best.source == source]
         if chosen:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 
 
 class Command:
@@ -22,9 +21,10 @@ class Command:
 
     def run(self, arguments: argparse.Namespace) -> int:
         """Print the schema."""
+        from unperturbed.harness.cli.streams import print_json
         from unperturbed.harness.results.schemas import result_schema
         from unperturbed.harness.spec.schema import json_schema
 
         schema = json_schema() if arguments.file == "spec" else result_schema(arguments.file)
-        print(json.dumps(schema, indent=2, ensure_ascii=False))
+        print_json(schema)
         return 0

@@ -14,8 +14,8 @@ from tests.harness.phases_campaign import unperturbed
 from unperturbed.analysis.perturbation import SEVERITY
 from unperturbed.errors import DataError
 from unperturbed.harness.campaign.plan import configurations
-from unperturbed.harness.cli.terminal.campaign import show_judgement
-from unperturbed.harness.cli.terminal.progress import TerminalProgress
+from unperturbed.harness.cli.terminal import TerminalProgress
+from unperturbed.harness.cli.verdicts import show_judgement
 from unperturbed.harness.imports.campaign import Group, import_campaign
 from unperturbed.harness.results.judge import judge
 from unperturbed.harness.results.recorded import recorded_campaign

@@ -15,7 +15,7 @@ from unperturbed.harness.spec.errors import InvalidSpec
 from unperturbed.harness.spec.load import load_spec
 
 TOY = """
-from unperturbed.harness.nodes.engines.here import Here
+from unperturbed.harness.nodes.engines import Here
 
 class Toy(Here):
     name = "toy"

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from unperturbed.collectors.planning.passes import Passes
+from unperturbed.common.wording import listing
 from unperturbed.errors import HostError, RunError
 from unperturbed.harness.campaign.attempts import Attempt, RunQueue, RunResult
 from unperturbed.harness.campaign.execution import SWEEP, lock_campaign
@@ -25,7 +26,19 @@ from unperturbed.harness.campaign.preparation import build_and_stage, detect_hos
 from unperturbed.harness.campaign.progress import Durations, Estimate, Progress
 from unperturbed.harness.campaign.run import ProgramResult, Sampling, run_plain
 from unperturbed.harness.campaign.session import Session, execute_in
-from unperturbed.harness.nodes.shares import FOLDER, dealt_points, own_seed, read_json, this_node, write_once
+from unperturbed.harness.nodes.coordinate import Coordination, coordinated
+from unperturbed.harness.nodes.kinds import SWEEPS
+from unperturbed.harness.nodes.shares import (
+    FOLDER,
+    NodePart,
+    dealt_points,
+    differing_facts,
+    own_seed,
+    read_json,
+    reading,
+    this_node,
+    write_once,
+)
 from unperturbed.harness.program.process import Command, launch
 from unperturbed.harness.program.software_metrics import SoftwareMetrics
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
@@ -33,14 +46,8 @@ from unperturbed.harness.spec.sections.campaign import REFERENCE
 from unperturbed.harness.spec.sections.program import PROGRAM_PATH
 from unperturbed.harness.spec.sweep_points import at_a_point, points
 from unperturbed.harness.spec.values.parameters import Value
-from unperturbed.harness.studies.sweep.plan import (
-    Step,
-    check_sweep_budget,
-    plan_sweep,
-    steps,
-    surplus,
-)
-from unperturbed.harness.studies.sweep.table import SweepTable, write_table
+from unperturbed.harness.studies.sweep_plan import Step, check_sweep_budget, plan_sweep, steps, surplus
+from unperturbed.harness.studies.sweep_table import Recorded, SweepTable, join_recorded, read_recorded, write_table
 
 _LONGER_THAN_ANY_RUN_NS = 400 * 24 * 3600 * 1_000_000_000
 _RECORDS, _RECORDS_OF_THREADS = 64, 8192
@@ -304,3 +311,67 @@ def _whole(spec: CampaignSpec, step: Step, software_metrics: SoftwareMetrics) ->
     """Return how a whole run is counted: no timer ticks in it, so that it has one interval."""
     capacity = _RECORDS_OF_THREADS if spec.measure.threads == "all" else _RECORDS
     return Sampling(step.collected, software_metrics, _LONGER_THAN_ANY_RUN_NS, "monotonic", capacity, whole=True)
+
+
+def run_sweep_on_nodes(spec: CampaignSpec, folder: Path, progress: Progress) -> SweepTable:
+    """Run a sweep on nodes, or what is left of it, and write its table.
+
+    Result: What was written: the complete rows of all nodes, and what is missing, with the reason.
+    """
+    with coordinated(spec, folder, progress, SWEEPS) as coordination:
+        try:
+            coordination.watch()
+        finally:
+            table = _join(coordination, folder)
+    if coordination.given_up and not table.frame.height:
+        reasons = "; ".join(dict.fromkeys(coordination.given_up.values()))
+        raise RunError(f"no row of the sweep is complete; every run is kept, and the same command resumes. {reasons}")
+    return table
+
+
+def make_sweep_part(spec: CampaignSpec, part: NodePart, progress: Progress) -> None:
+    """Measure what is left of the points of one node, and write their table into the part's folder."""
+    run_sweep(spec, part.folder, progress, part=part.number)
+
+
+def _join(coordination: Coordination, folder: Path) -> SweepTable:
+    """Write the table of what all parts have recorded."""
+    campaign = coordination.spec
+    found, every = [], points(campaign)
+    parts = coordination.parts
+    for part in parts:
+        why = coordination.given_up.get(part.number, "")
+        found.append(_recorded(campaign, part, every, f"part {part.name} ended before: {why}" if why else ""))
+    return join_recorded(
+        campaign, folder, coordination.manifest, found, every, notes=_notes(parts), host=None, nodes=_nodes(parts)
+    )
+
+
+def _recorded(spec: CampaignSpec, part: NodePart, every: Sequence[Mapping[str, Any]], lost: str) -> Recorded:
+    own = dealt_points(spec, part.number)
+    with reading(part) as manifest:
+        steps = tuple(manifest.fact("steps") or ())
+        return read_recorded(spec, manifest, steps, every, own, node=_label(part), lost=lost)
+
+
+def _label(part: NodePart) -> str:
+    return part.owner or f"part {part.name}"
+
+
+def _nodes(parts: Sequence[NodePart]) -> list[dict[str, Any]]:
+    """Return the description of each node for `table.json`."""
+    found = []
+    for part in parts:
+        with reading(part) as manifest:
+            host = manifest.fact("host")
+        found.append({"node": _label(part), "part": part.name, "host": host, "differs": list(differing_facts(part))})
+    return found
+
+
+def _notes(parts: Sequence[NodePart]) -> list[str]:
+    """Return in what nodes differ from the one that began, a sentence each."""
+    return [
+        f"{_label(part)} differs from the node that began in {listing(differs)}."
+        for part in parts
+        if (differs := differing_facts(part))
+    ]
