@@ -130,10 +130,11 @@ def coordinated(spec: CampaignSpec, folder: Path, progress: Progress, kind: Kind
         for name in ("", *spec.programs):
             check_compilers(spec.of_program(name).program)
             check_sampled_program(spec.of_program(name))
-        workspace = build_and_stage(kind.share(spec, 1), folder, manifest, progress)
-        if kind is VERDICTS and spec.campaign.layouts == "varied":
-            link_layouts(spec, workspace, manifest, progress)
         parts = parts_of(folder, spec.nodes.count)
+        needed = None if kind.on_demand or not all(_is_over(spec, part, kind) for part in parts) else ()
+        workspace = build_and_stage(kind.share(spec, 1), folder, manifest, progress, needed=needed)
+        if needed is None and kind is VERDICTS and spec.campaign.layouts == "varied":
+            link_layouts(spec, workspace, manifest, progress)
         for part in parts:
             _make_part(spec, part, manifest, folder, kind)
         engine = engine_of(spec.nodes, folder, str(manifest.fact("id")))
@@ -164,6 +165,15 @@ def cancel(spec: CampaignSpec, folder: Path) -> int:
     engine = engine_of(spec.nodes, folder.absolute(), identity)
     engine.check()
     return engine.cancel(parts_of(folder.absolute(), spec.nodes.count))
+
+
+def _is_over(spec: CampaignSpec, part: NodePart, kind: Kind) -> bool:
+    """Return whether all runs of a part are done, so that nothing is built for it."""
+    if not (part.folder / "campaign.sqlite").is_file():
+        return False
+    with reading(part) as manifest:
+        runs, planned = kind.needed(spec, part, manifest)
+    return runs["done"] == runs.total() >= planned
 
 
 def _make_part(spec: CampaignSpec, part: NodePart, whole: Manifest, home: Path, kind: Kind) -> None:

@@ -19,13 +19,12 @@ from unperturbed.collectors.data import Trace
 from unperturbed.common.wording import counted
 from unperturbed.errors import RunError
 from unperturbed.harness.campaign.manifest import Manifest, RunState
-from unperturbed.harness.campaign.plan import Configuration
 from unperturbed.harness.campaign.session import build_configurations
 from unperturbed.harness.nodes.coordinate import Coordination
 from unperturbed.harness.nodes.kinds import SEARCHES, read_requests
 from unperturbed.harness.nodes.shares import NodePart, reading
 from unperturbed.harness.spec.sections.campaign import ANCHOR, BASELINE, PILOT
-from unperturbed.harness.studies.partition import RunFailed, candidate_name, make_references
+from unperturbed.harness.studies.partition import RunFailed, candidate, candidate_name, make_references
 
 
 class PartLostError(Exception):
@@ -217,13 +216,12 @@ class NodesJudge:
 
     def build(self, subset: tuple[str, ...]) -> str:
         """Build a candidate unless it is built, and let the parts know of it; return its configuration's name."""
-        campaign, anchor = self._coordination.spec, self._coordination.spec.analysis.anchor
-        name = candidate_name(self._manifest, subset)
-        if name not in (self._manifest.fact("candidate_builds") or {}):
-            item = Configuration(name, (*(() if anchor is None else (anchor,)), *subset), 1)
-            build_configurations(campaign, self._folder, [item], self._manifest, self._coordination.progress)
+        spec, name = self._coordination.spec, candidate_name(self._manifest, subset)
+        known = self._manifest.fact("candidate_builds") or {}
+        if name not in known:
+            item = candidate(spec, name, self._manifest)
+            build_configurations(spec, self._folder, [item], self._manifest, self._coordination.progress)
             build = (self._manifest.fact("builds") or {}).get(name)
-            known = self._manifest.fact("candidate_builds") or {}
             self._manifest.set_facts(
                 candidate_builds={**known, name: {"software": list(item.software), "build": build}}
             )

@@ -17,11 +17,11 @@ from unperturbed.errors import RunError, SpecError
 from unperturbed.harness.campaign.execution import SEARCH, execute_plan, prepare_campaign
 from unperturbed.harness.campaign.manifest import Manifest
 from unperturbed.harness.campaign.pilot import with_configuration
-from unperturbed.harness.campaign.plan import Configuration, baselines_alone, plan_batch
+from unperturbed.harness.campaign.plan import Configuration, baselines_alone, configurations, plan_batch
 from unperturbed.harness.campaign.progress import Progress
 from unperturbed.harness.campaign.run import Sampling
 from unperturbed.harness.campaign.session import Session
-from unperturbed.harness.campaign.traces import lost_note, reopen_lost
+from unperturbed.harness.campaign.traces import lost_note, reopen_lost, trace_file
 from unperturbed.harness.results.check import align_on, hardware_metrics
 from unperturbed.harness.results.recorded import read_traces
 from unperturbed.harness.results.reporting import partition_content
@@ -96,12 +96,17 @@ def partition_campaign(
     metrics = wanted_metrics(spec)
     bare = baselines_alone(spec)
     settings_of(spec, search, None)  # what is wrong with them is said before anything is built
-    with prepare_campaign(bare, folder, progress, purpose=SEARCH, judged=True) as (session, samplings, manifest):
+    with prepare_campaign(bare, folder, progress, purpose=SEARCH, judged=True, needed=lambda *_: ()) as (
+        session,
+        samplings,
+        manifest,
+    ):
         manifest.reopen()
         if lost := reopen_lost(folder, manifest):
             progress.note(lost_note(lost))
         runs = _Runs(session, samplings, manifest, progress)
-        runs.build(metrics)  # the first candidate: what is wrong with an event is said before hours of baseline runs
+        if not manifest.has_done():  # what is wrong with an event is said before hours of baseline runs
+            runs.build(candidate_name(manifest, metrics))
         seconds = [manifest.fact(f"{PILOT}:{name}")["seconds"] for name in samplings]
         settings = settings_of(spec, search, sum(seconds) / len(seconds))
         anchored = spec.analysis.anchor is not None
@@ -175,18 +180,18 @@ class _Runs:
         """Return what else a reader of the plan should know, a sentence each."""
         return (*silent_notes(metrics, self.counted), *self.against)
 
-    def build(self, subset: tuple[str, ...]) -> str:
-        """Build a candidate unless it is built; return its configuration's name."""
-        anchor = self.session.spec.analysis.anchor
-        name = self._name(subset)
-        if name not in self.session.built:
-            item = Configuration(name, (*(() if anchor is None else (anchor,)), *subset), 1)
-            self.session = with_configuration(self.session, item, self.samplings, self.manifest, self.progress)
-        return name
+    def build(self, name: str) -> None:
+        """Build a candidate or a baseline unless it is built."""
+        if name in self.session.built:
+            return
+        item = next((item for item in configurations(self.session.spec) if item.name == name), None)
+        if item is None:
+            item = candidate(self.session.spec, name, self.manifest)
+        self.session = with_configuration(self.session, item, self.samplings, self.manifest, self.progress)
 
     def measure(self, subset: tuple[str, ...], repetitions: int) -> list[Trace]:
         """Return traces of so many further runs of a subset in each pass."""
-        name = self.build(subset)
+        name = candidate_name(self.manifest, subset)
         made = [trace for traces in self._further(name, repetitions).values() for trace in traces]
         for metric in subset:
             self.counted[metric] = self.counted.get(metric, False) or any(bool(trace[metric].any()) for trace in made)
@@ -204,30 +209,33 @@ class _Runs:
         self.against |= dict.fromkeys(against)
         return found
 
-    def _name(self, subset: tuple[str, ...]) -> str:
-        """Return the name of a subset's configuration, numbered as subsets were first asked for."""
-        return candidate_name(self.manifest, subset)
-
     def _further(self, name: str, count: int) -> dict[str, list[Trace]]:
         """Return traces of the next runs of a configuration, by pass, made where they are not recorded."""
         self._plan({name: count})
         first = self.given.get(name, 0)
         self.given[name] = first + count
-        wanted = [
-            state.run
-            for state in self.manifest.runs()
+        states = self.manifest.runs()
+        wanted = {
+            state.run.id: state
+            for state in states
             if state.run.configuration == name and first < state.run.repetition <= first + count
-        ]
-        ids = {run.id for run in wanted}
-        if any(state.run.id in ids and state.state != "done" for state in self.manifest.runs()):
+        }
+        if any(state.state != "done" for state in wanted.values()):
+            # Planned runs of both baselines are made together.
+            baselines = {item.name for item in configurations(self.session.spec)}
+            planned = {state.run.configuration for state in states if state.state == "planned"}
+            for configuration in (name, *sorted(planned & baselines)):
+                self.build(configuration)
             execute_plan(self.session, self.samplings, self.manifest, self.progress)
         found: dict[str, list[Trace]] = {pass_name: [] for pass_name in self.samplings}
-        states = {state.run.id: state for state in self.manifest.runs()}
-        for run in wanted:
-            if states[run.id].state != "done":
+        for state in self.manifest.runs():
+            run = state.run
+            if run.id not in wanted:
+                continue
+            if state.state != "done":
                 self.failed = True
-                raise RunFailed(f"run {run.id} failed, and the search cannot go on without it: {states[run.id].error}")
-            trace = Trace.read(self.session.folder / "runs" / run.id / "trace.parquet")
+                raise RunFailed(f"run {run.id} failed, and the search cannot go on without it: {state.error}")
+            trace = Trace.read(trace_file(self.session.folder, run.id))
             found[run.pass_name].append(replace(trace, attributes={**trace.attributes, "pass": run.pass_name}))
         return found
 
@@ -297,6 +305,12 @@ def candidate_name(manifest: Manifest, subset: tuple[str, ...]) -> str:
     name = f"candidate-{len(known) + 1:03d}"
     manifest.set_facts(candidates={**known, name: list(subset)})
     return name
+
+
+def candidate(spec: CampaignSpec, name: str, manifest: Manifest) -> Configuration:
+    """Return the configuration of a candidate by its name."""
+    anchor = spec.analysis.anchor
+    return Configuration(name, (*(() if anchor is None else (anchor,)), *manifest.fact("candidates")[name]), 1)
 
 
 def silent_notes(metrics: Sequence[str], counted: Mapping[str, bool]) -> tuple[str, ...]:

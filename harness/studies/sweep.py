@@ -11,7 +11,7 @@ from __future__ import annotations
 import shutil
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from unperturbed.common.wording import listing
 from unperturbed.errors import HostError, RunError
 from unperturbed.harness.campaign.attempts import Attempt, RunQueue, RunResult
 from unperturbed.harness.campaign.execution import SWEEP, lock_campaign
-from unperturbed.harness.campaign.manifest import Manifest
+from unperturbed.harness.campaign.manifest import Manifest, RunState
 from unperturbed.harness.campaign.plan import NATIVE, PlannedRun, configurations
 from unperturbed.harness.campaign.preparation import build_and_stage, detect_host, make_empty_folder
 from unperturbed.harness.campaign.progress import Durations, Estimate, Progress
@@ -59,60 +59,56 @@ _FEWEST_POINTS = 3
 """When the program fails at so many points and has run at none, it will fail at all."""
 
 
-@dataclass(frozen=True)
-class _Sweep:
-    """What all runs of a sweep share."""
-
-    session: Session  # As for a campaign
-    untouched: Path | None  # Build of the untouched program; None when nothing is built here
-    steps: Mapping[str, Step]  # What is run at each point
-    points: Sequence[Mapping[str, Value]]  # The points of the parameters
-    own: tuple[int, ...]  # Numbers of the points that are measured here
-
-
 def run_sweep(spec: CampaignSpec, folder: Path, progress: Progress, *, part: int = 1) -> SweepTable:
     """Run a sweep, or what is left of it, and write its table."""
     with lock_campaign(spec, folder, SWEEP) as manifest:
-        sweep, passes = _prepare(spec, folder, manifest, progress, part)
-        seed = spec.campaign.seed if spec.nodes is None else own_seed(spec, part)
-        _plan(spec, sweep, manifest, seed)
-        manifest.reopen()
+        passes, host = detect_host(spec, manifest, progress)
+        check_sweep_budget(spec, passes)
+        wanted = {step.name: step for step in steps(spec, passes)}
+        _check_same_counting(tuple(wanted.values()), manifest)
+        if manifest.fact("starting") is None:
+            manifest.set_facts(starting=_time_of_starting(folder))
+        own, every = dealt_points(spec, part), points(spec)
+        states = _plan(spec, wanted, own, part, manifest)
+        is_open = any(state.state == "planned" for state in states)
+        workspace = build_and_stage(spec, folder, manifest, progress, needed=None if is_open else ())
+        # The result that a run must give is another one at each point, and is set when the run is made.
+        session = Session(
+            at_a_point(spec),
+            folder,
+            {step.name: step.collected for step in wanted.values()},
+            {},
+            workspace.inputs,
+            ProgramResult(spec.program.exit_code, ""),
+            host,
+            workspace.program,
+        )
+        for item in configurations(spec) if is_open else ():
+            session = session.holding(item, workspace.builds[item.name])
         try:
-            _execute(sweep, passes, manifest, progress)
+            untouched = workspace.builds.get(REFERENCE)
+            _SweepQueue(session, untouched, wanted, every, states, passes, manifest, progress).make_all()
         finally:
-            table = write_table(spec, folder, manifest, sweep.steps, sweep.points, sweep.own)
+            table = write_table(spec, folder, manifest, wanted, every, own)
         return table
 
 
-def _prepare(
-    spec: CampaignSpec, folder: Path, manifest: Manifest, progress: Progress, part: int
-) -> tuple[_Sweep, Passes]:
-    """Do all that comes before the first run; what an earlier session did is kept."""
-    passes, here = detect_host(spec, manifest, progress)
-    check_sweep_budget(spec, passes)
-    wanted = steps(spec, passes)
-    _check_same_counting(wanted, manifest)
-    if manifest.fact("starting") is None:
-        manifest.set_facts(starting=_time_of_starting(folder))
-    workspace = build_and_stage(spec, folder, manifest, progress)
-    named = {step.name: step.collected for step in wanted}
-    somewhere = at_a_point(spec)
-    # What a run must give is another at each point, and is put in when it is made.
-    session = Session(
-        somewhere,
-        folder,
-        named,
-        {},
-        workspace.inputs,
-        ProgramResult(spec.program.exit_code, ""),
-        here,
-        workspace.program,
-    )
-    for item in configurations(spec):
-        session = session.holding(item, workspace.builds[item.name])
-    by_name = {step.name: step for step in wanted}
-    own = dealt_points(spec, part)
-    return _Sweep(session, workspace.builds[REFERENCE], by_name, points(spec), own), passes
+def _plan(
+    spec: CampaignSpec, wanted: Mapping[str, Step], own: Sequence[int], part: int, manifest: Manifest
+) -> list[RunState]:
+    """Enter the plan, or the runs beyond an earlier one; return the runs that the spec has.
+
+    Runs that are done and that the spec no longer has stay in the manifest, and are neither made nor counted.
+    """
+    repetitions = spec.campaign.repetitions
+    seed = spec.campaign.seed if spec.nodes is None else own_seed(spec, part)
+    manifest.forget_runs(surplus([state.run for state in manifest.runs()], own, repetitions, wanted))
+    before = [state.run for state in manifest.runs()]
+    manifest.plan(plan_sweep(tuple(wanted.values()), own, repetitions, seed=seed, before=before))
+    manifest.reopen()
+    every = manifest.runs()
+    unwanted = set(surplus([state.run for state in every], own, repetitions, wanted))
+    return [state for state in every if state.run.id not in unwanted]
 
 
 def _check_same_counting(wanted: Sequence[Step], manifest: Manifest) -> None:
@@ -163,41 +159,6 @@ def _time_of_starting(folder: Path) -> dict[str, float] | None:
     }
 
 
-def _plan(spec: CampaignSpec, sweep: _Sweep, manifest: Manifest, seed: int) -> None:
-    """Enter the plan, or the runs beyond an earlier one."""
-    repetitions = spec.campaign.repetitions
-    manifest.forget_runs(surplus([state.run for state in manifest.runs()], sweep.own, repetitions, sweep.steps))
-    before = [state.run for state in manifest.runs()]
-    manifest.plan(plan_sweep(tuple(sweep.steps.values()), sweep.own, repetitions, seed=seed, before=before))
-
-
-def _execute(sweep: _Sweep, passes: Passes, manifest: Manifest, progress: Progress) -> None:
-    """Execute every planned run."""
-    repetitions = sweep.session.spec.campaign.repetitions
-    every = manifest.runs()
-    # Runs that are done but not asked for any more stay in the manifest, and are neither made nor counted.
-    unwanted = set(surplus([state.run for state in every], sweep.own, repetitions, sweep.steps))
-    states = [state for state in every if state.run.id not in unwanted]
-    planned = [state.run for state in states if state.state == "planned"]
-    durations = Durations()
-    for state in manifest.runs("done"):
-        if state.seconds is not None:
-            durations.add(state.run.pass_name, state.seconds)
-    progress.planned(
-        Estimate(
-            runs=len(states),
-            done=sum(state.state == "done" for state in states),
-            seconds=durations.expected(Counter(run.pass_name for run in planned)),
-            configurations=Counter(
-                NATIVE if state.run.configuration == REFERENCE else state.run.pass_name for state in states
-            ),
-            passes=passes,
-            notes=(),
-        )
-    )
-    _SweepQueue(sweep, planned, manifest, progress, total=len(states), durations=durations).make_all()
-
-
 class _SweepQueue(RunQueue):
     """The planned runs of a sweep. A point is given up when its first native run fails.
 
@@ -206,25 +167,45 @@ class _SweepQueue(RunQueue):
 
     def __init__(
         self,
-        sweep: _Sweep,
-        planned: Sequence[PlannedRun],
+        session: Session,
+        untouched: Path | None,
+        steps: Mapping[str, Step],
+        points: Sequence[Mapping[str, Value]],
+        states: Sequence[RunState],
+        passes: Passes,
         manifest: Manifest,
         progress: Progress,
-        *,
-        total: int,
-        durations: Durations,
     ) -> None:
-        super().__init__(
-            sweep.session, planned, manifest, progress, total=total, durations=durations, make=self._make_at_point
+        planned = [state.run for state in states if state.state == "planned"]
+        done, durations = manifest.runs("done"), Durations()
+        for state in done:
+            if state.seconds is not None:
+                durations.add(state.run.pass_name, state.seconds)
+        progress.planned(
+            Estimate(
+                runs=len(states),
+                done=sum(state.state == "done" for state in states),
+                seconds=durations.expected(Counter(run.pass_name for run in planned)),
+                configurations=Counter(
+                    NATIVE if state.run.configuration == REFERENCE else state.run.pass_name for state in states
+                ),
+                passes=passes,
+                notes=(),
+            )
         )
-        self._sweep, self._manifest = sweep, manifest
-        self._expected = _results(sweep, manifest)
+        super().__init__(
+            session, planned, manifest, progress, total=len(states), durations=durations, make=self._make_at_point
+        )
+        self._session, self._untouched, self._steps, self._points = session, untouched, steps, points
+        self._manifest = manifest
         self._failed: dict[int, str] = {}
-
-    def _make_at_point(self, run: PlannedRun, attempt: Attempt) -> RunResult:
-        if run.configuration == REFERENCE:
-            return _run_native(self._sweep, run, self._expected, attempt)
-        return _run_counted(self._sweep, run, self._expected, self._manifest, attempt)
+        # The result that each point must give, by its first native run.
+        totals = manifest.totals()
+        self._expected = {
+            state.run.point: ProgramResult(session.expected.exit_code, totals[state.run.id]["digest"], state.run.id)
+            for state in done
+            if state.run.pass_name == NATIVE and state.run.repetition == 1 and state.run.id in totals
+        }
 
     def skip(self, run: PlannedRun) -> bool:
         """Return whether the run's point was given up."""
@@ -243,68 +224,54 @@ class _SweepQueue(RunQueue):
                 f"last error: {error}"
             )
 
+    def _make_at_point(self, run: PlannedRun, attempt: Attempt) -> RunResult:
+        values = self._points[run.point - 1]
+        session = replace(self._session, spec=self._session.spec.at_point(values))
+        if run.configuration == REFERENCE:
+            return self._run_native(session, run, attempt)
+        return self._run_counted(replace(session, expected=self._expected[run.point]), run, attempt, dict(values))
 
-def _results(sweep: _Sweep, manifest: Manifest) -> dict[int, ProgramResult]:
-    """Return what each point must give, as far as its first native run is done."""
-    first = {
-        state.run.id: state.run.point
-        for state in manifest.runs("done")
-        if state.run.pass_name == NATIVE and state.run.repetition == 1
-    }
-    exit_code = sweep.session.spec.program.exit_code
-    return {
-        first[run]: ProgramResult(exit_code, found["digest"], run)
-        for run, found in manifest.totals().items()
-        if run in first
-    }
-
-
-def _run_native(sweep: _Sweep, run: PlannedRun, expected: dict[int, ProgramResult], attempt: Attempt) -> RunResult:
-    """Run the untouched program: its time, and the result that the point's other runs must give."""
-    session = sweep.session
-    here = session.spec.at_point(sweep.points[run.point - 1])
-    result, outcome = run_plain(
-        here, attempt.folder, build=sweep.untouched, inputs=session.inputs, pad_bytes=run.pad_bytes
-    )
-    known = expected.setdefault(run.point, replace(result, run=run.id))
-    if result != known:
-        raise RunError(
-            "the untouched program gave another result than in its first run at this point (sha256 "
-            f"{result.digest[:12]}…, then "
-            f"{known.digest[:12]}…): it is not deterministic, or prints times or addresses. Take these out of what "
-            "it prints, or write `result: any`"
+    def _run_native(self, session: Session, run: PlannedRun, attempt: Attempt) -> RunResult:
+        """Run the untouched program: its time, and the result that the point's other runs must give."""
+        result, outcome = run_plain(
+            session.spec, attempt.folder, build=self._untouched, inputs=session.inputs, pad_bytes=run.pad_bytes
         )
-    shutil.rmtree(attempt.folder / "scratch", ignore_errors=True)
-    totals = {"time_s": outcome.seconds, "cpu_s": outcome.user_s + outcome.system_s, "digest": result.digest}
-    return RunResult(outcome.seconds, 0, totals)
+        known = self._expected.setdefault(run.point, replace(result, run=run.id))
+        if result != known:
+            raise RunError(
+                "the untouched program gave another result than in its first run at this point (sha256 "
+                f"{result.digest[:12]}…, then {known.digest[:12]}…): it is not deterministic, or prints times or "
+                "addresses. Take these out of what it prints, or write `result: any`"
+            )
+        shutil.rmtree(attempt.folder / "scratch", ignore_errors=True)
+        totals = {"time_s": outcome.seconds, "cpu_s": outcome.user_s + outcome.system_s, "digest": result.digest}
+        return RunResult(outcome.seconds, 0, totals)
 
-
-def _run_counted(
-    sweep: _Sweep, run: PlannedRun, expected: Mapping[int, ProgramResult], manifest: Manifest, attempt: Attempt
-) -> RunResult:
-    """Make one measured run; its counts are those of the program from its first record to its end."""
-    step, values = sweep.steps[run.pass_name], sweep.points[run.point - 1]
-    session = replace(sweep.session, spec=sweep.session.spec.at_point(values), expected=expected[run.point])
-    trace = execute_in(
-        session,
-        _whole(session.spec, step, session.built[run.configuration].software_metrics),
-        run.configuration,
-        attempt.folder,
-        pad_bytes=run.pad_bytes,
-        run=run.id,
-        order=int(run.id),
-        point=run.point,
-        parameters=dict(values),
-        repetition=run.repetition,
-        block=run.block,
-        attempt=attempt.number,
-        host_before=attempt.host_before,
-    )
-    wanted = (*step.metrics, *step.software)
-    if manifest.fact(f"columns:{step.name}") is None:
-        manifest.set_facts(**{f"columns:{step.name}": [asdict(trace.metrics[name]) for name in wanted]})
-    totals: dict[str, Any] = {name: trace[name].item() for name in wanted}
-    return RunResult(trace.attributes["seconds"], len(trace), totals)
+    def _run_counted(
+        self, session: Session, run: PlannedRun, attempt: Attempt, parameters: Mapping[str, Value]
+    ) -> RunResult:
+        """Make one measured run; its counts are those of the program from its first record to its end."""
+        step = self._steps[run.pass_name]
+        trace = execute_in(
+            session,
+            _whole(session.spec, step, session.built[run.configuration].software_metrics),
+            run.configuration,
+            attempt.folder,
+            pad_bytes=run.pad_bytes,
+            run=run.id,
+            order=int(run.id),
+            point=run.point,
+            parameters=parameters,
+            repetition=run.repetition,
+            block=run.block,
+            attempt=attempt.number,
+            host_before=attempt.host_before,
+        )
+        wanted = (*step.metrics, *step.software)
+        if self._manifest.fact(f"columns:{step.name}") is None:
+            self._manifest.set_facts(**{f"columns:{step.name}": [asdict(trace.metrics[name]) for name in wanted]})
+        totals: dict[str, Any] = {name: trace[name].item() for name in wanted}
+        return RunResult(trace.attributes["seconds"], len(trace), totals)
 
 
 def _whole(spec: CampaignSpec, step: Step, software_metrics: SoftwareMetrics) -> Sampling:
@@ -316,7 +283,7 @@ def _whole(spec: CampaignSpec, step: Step, software_metrics: SoftwareMetrics) ->
 def run_sweep_on_nodes(spec: CampaignSpec, folder: Path, progress: Progress) -> SweepTable:
     """Run a sweep on nodes, or what is left of it, and write its table.
 
-    Result: What was written: the complete rows of all nodes, and what is missing, with the reason.
+    Result: The complete rows of all nodes, and what is missing, with the reason.
     """
     with coordinated(spec, folder, progress, SWEEPS) as coordination:
         try:
@@ -336,42 +303,19 @@ def make_sweep_part(spec: CampaignSpec, part: NodePart, progress: Progress) -> N
 
 def _join(coordination: Coordination, folder: Path) -> SweepTable:
     """Write the table of what all parts have recorded."""
-    campaign = coordination.spec
-    found, every = [], points(campaign)
-    parts = coordination.parts
-    for part in parts:
+    spec, every = coordination.spec, points(coordination.spec)
+    recorded: list[Recorded] = []
+    nodes: list[dict[str, Any]] = []
+    notes: list[str] = []
+    for part in coordination.parts:
         why = coordination.given_up.get(part.number, "")
-        found.append(_recorded(campaign, part, every, f"part {part.name} ended before: {why}" if why else ""))
-    return join_recorded(
-        campaign, folder, coordination.manifest, found, every, notes=_notes(parts), host=None, nodes=_nodes(parts)
-    )
-
-
-def _recorded(spec: CampaignSpec, part: NodePart, every: Sequence[Mapping[str, Any]], lost: str) -> Recorded:
-    own = dealt_points(spec, part.number)
-    with reading(part) as manifest:
-        steps = tuple(manifest.fact("steps") or ())
-        return read_recorded(spec, manifest, steps, every, own, node=_label(part), lost=lost)
-
-
-def _label(part: NodePart) -> str:
-    return part.owner or f"part {part.name}"
-
-
-def _nodes(parts: Sequence[NodePart]) -> list[dict[str, Any]]:
-    """Return the description of each node for `table.json`."""
-    found = []
-    for part in parts:
+        lost = f"part {part.name} ended before: {why}" if why else ""
+        node, own, differs = part.owner or f"part {part.name}", dealt_points(spec, part.number), differing_facts(part)
         with reading(part) as manifest:
+            names = tuple(manifest.fact("steps") or ())
+            recorded.append(read_recorded(spec, manifest, names, every, own, node=node, lost=lost))
             host = manifest.fact("host")
-        found.append({"node": _label(part), "part": part.name, "host": host, "differs": list(differing_facts(part))})
-    return found
-
-
-def _notes(parts: Sequence[NodePart]) -> list[str]:
-    """Return in what nodes differ from the one that began, a sentence each."""
-    return [
-        f"{_label(part)} differs from the node that began in {listing(differs)}."
-        for part in parts
-        if (differs := differing_facts(part))
-    ]
+        nodes.append({"node": node, "part": part.name, "host": host, "differs": list(differs)})
+        if differs:
+            notes.append(f"{node} differs from the node that began in {listing(differs)}.")
+    return join_recorded(spec, folder, coordination.manifest, recorded, every, notes=notes, host=None, nodes=nodes)
