@@ -214,7 +214,7 @@ def _earlier_session(folder: Path, spec: CampaignSpec) -> tuple[int, list[float]
     """
     from unperturbed.harness.campaign.execution import CAMPAIGN, SWEEP, check_owner
     from unperturbed.harness.campaign.manifest import Manifest
-    from unperturbed.harness.nodes.kinds import SWEEPS, VERDICTS
+    from unperturbed.harness.nodes.shares import SWEEPS, VERDICTS
     from unperturbed.harness.spec.sections.campaign import PILOT
 
     if not (folder / "campaign.sqlite").is_file():

@@ -20,13 +20,15 @@ from unperturbed.harness.campaign.manifest import Manifest, RunState, State
 from unperturbed.harness.campaign.progress import Durations
 from unperturbed.harness.campaign.summary import Phase, is_locked, phase_of
 from unperturbed.harness.nodes.engines import Job, engine_of
-from unperturbed.harness.nodes.kinds import Kind, kind_of, whole_campaign
 from unperturbed.harness.nodes.shares import (
     OUTCOME,
+    Kind,
     NodePart,
     is_half_written,
+    kind_of,
     parts_of,
     read_json,
+    whole_campaign,
 )
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.sections.campaign import PILOT

@@ -26,17 +26,19 @@ from unperturbed.harness.campaign.preparation import Workspace, shared_workspace
 from unperturbed.harness.campaign.progress import Progress
 from unperturbed.harness.campaign.summary import is_locked
 from unperturbed.harness.host.kernel_files import REAL, text
-from unperturbed.harness.nodes.kinds import VERDICTS, kind_of, whole_campaign
 from unperturbed.harness.nodes.shares import (
     FOLDER,
     OUTCOME,
+    VERDICTS,
     NodePart,
     claim,
+    kind_of,
     parts_of,
     read_json,
     reading,
     share_of,
     this_node,
+    whole_campaign,
     write_json,
     write_once,
 )

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from unperturbed.analysis.nodes.apart import apart
-from unperturbed.analysis.nodes.combine import combine_nodes
+from unperturbed.analysis.nodes.combine import apart, combine_nodes
 from unperturbed.analysis.nodes.verdicts import NodeVerdicts
 from unperturbed.common.wording import listing
 from unperturbed.errors import SpecError

@@ -21,8 +21,7 @@ from unperturbed.errors import RunError
 from unperturbed.harness.campaign.manifest import Manifest, RunState
 from unperturbed.harness.campaign.session import build_configurations
 from unperturbed.harness.nodes.coordinate import Coordination
-from unperturbed.harness.nodes.kinds import SEARCHES, read_requests
-from unperturbed.harness.nodes.shares import NodePart, reading
+from unperturbed.harness.nodes.shares import SEARCHES, NodePart, read_requests, reading
 from unperturbed.harness.spec.sections.campaign import ANCHOR, BASELINE, PILOT
 from unperturbed.harness.studies.partition import RunFailed, candidate, candidate_name, make_references
 

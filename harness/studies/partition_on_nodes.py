@@ -21,8 +21,7 @@ from unperturbed.harness.campaign.progress import Progress
 from unperturbed.harness.campaign.traces import lost_note, reopen_lost
 from unperturbed.harness.nodes.coordinate import coordinated
 from unperturbed.harness.nodes.engines import engine_of
-from unperturbed.harness.nodes.kinds import SEARCHES, Requests, read_requests
-from unperturbed.harness.nodes.shares import NodePart, differing_facts, reading
+from unperturbed.harness.nodes.shares import SEARCHES, NodePart, Requests, differing_facts, read_requests, reading
 from unperturbed.harness.results.recorded import Traces, read_traces
 from unperturbed.harness.results.reporting import partition_content
 from unperturbed.harness.spec.campaign_spec import CampaignSpec

@@ -27,9 +27,9 @@ from unperturbed.harness.campaign.progress import Durations, Estimate, Progress
 from unperturbed.harness.campaign.run import ProgramResult, Sampling, run_plain
 from unperturbed.harness.campaign.session import Session, execute_in
 from unperturbed.harness.nodes.coordinate import Coordination, coordinated
-from unperturbed.harness.nodes.kinds import SWEEPS
 from unperturbed.harness.nodes.shares import (
     FOLDER,
+    SWEEPS,
     NodePart,
     dealt_points,
     differing_facts,

@@ -115,7 +115,7 @@ def _check_nodes(folder: Path, arguments: argparse.Namespace) -> int:
     """Judge a campaign on nodes again."""
     from unperturbed.harness.cli.verdicts import show_nodes
     from unperturbed.harness.cli.warming import warm_once
-    from unperturbed.harness.nodes.kinds import whole_campaign
+    from unperturbed.harness.nodes.shares import whole_campaign
     from unperturbed.harness.results.by_node import judge_nodes
 
     if arguments.without or arguments.across or arguments.method != "runs":

@@ -32,7 +32,7 @@ class Command:
         """Write the report, and the comparison where another campaign is given; return 0."""
         from unperturbed.analysis.report import render_comparison, write_page
         from unperturbed.harness.cli.warming import warm_once
-        from unperturbed.harness.nodes.kinds import whole_campaign
+        from unperturbed.harness.nodes.shares import whole_campaign
         from unperturbed.harness.results.by_node import judge_nodes
         from unperturbed.harness.results.judge import judge
         from unperturbed.harness.results.recorded import recorded_campaign
