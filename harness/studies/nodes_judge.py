@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from unperturbed.analysis.partition import Outcome, Reference, Stop, TraceJudge
 from unperturbed.collectors.data import Trace
@@ -20,6 +19,7 @@ from unperturbed.common.wording import counted
 from unperturbed.errors import RunError
 from unperturbed.harness.campaign.manifest import Manifest, RunState
 from unperturbed.harness.campaign.session import build_configurations
+from unperturbed.harness.campaign.traces import trace_file
 from unperturbed.harness.nodes.coordinate import Coordination
 from unperturbed.harness.nodes.shares import SEARCHES, NodePart, read_requests, reading
 from unperturbed.harness.spec.sections.campaign import ANCHOR, BASELINE, PILOT
@@ -31,14 +31,9 @@ class PartLostError(Exception):
 
 
 class NodeRuns:
-    """The runs of one part.
+    """The runs of one part, each handed out once, in the order in which they are made.
 
-    `session`: Identity of this search's process: what failed in an earlier one is tried again.
-
-    Attributes
-    ----------
-    part : NodePart
-        The part.
+    `session`: Identity of this search's process: runs that failed in an earlier one are tried again.
     """
 
     def __init__(self, coordination: Coordination, part: NodePart, session: str) -> None:
@@ -50,9 +45,9 @@ class NodeRuns:
     @property
     def reference_batch(self) -> dict[str, int]:
         """Return the runs of the node's baselines, requested together so that both meet the same drift of the node."""
-        campaign = self._coordination.spec
-        count = SEARCHES.share(campaign, self.part.number).campaign.baseline_runs
-        return dict.fromkeys([BASELINE] if campaign.analysis.anchor is None else [BASELINE, ANCHOR], count)
+        spec = SEARCHES.share(self._coordination.spec, self.part.number)
+        names = [BASELINE] if spec.analysis.anchor is None else [BASELINE, ANCHOR]
+        return dict.fromkeys(names, spec.campaign.baseline_runs)
 
     @property
     def pilots(self) -> list[float]:
@@ -69,37 +64,35 @@ class NodeRuns:
         left = {name: total - self._given.get(name, 0) for name, total in self._requests.totals.items()}
         return passes * sum(runs for name, runs in left.items() if name not in (BASELINE, ANCHOR))
 
-    def request(self, more: Mapping[str, int], configurations: Mapping[str, Any] | None = None) -> None:
-        """Request so many runs a pass beyond those that were handed out, unless they are requested already."""
-        totals = self._requests.totals
+    def request(self, more: Mapping[str, int]) -> None:
+        """Request runs a pass of configurations beyond those that were handed out, unless they are requested already."""
+        totals, known = self._requests.totals, self._requests
         short = {name: self._given.get(name, 0) + runs - totals[name] for name, runs in more.items()}
         if batch := {name: runs for name, runs in short.items() if runs > 0}:
+            builds = self._coordination.manifest.fact("candidate_builds") or {}
+            candidates = {name: builds[name] for name in batch if name in builds}
             self._requests = replace(
-                self._requests,
-                batches=(*self._requests.batches, batch),
-                configurations={**self._requests.configurations, **(configurations or {})},
+                known, batches=(*known.batches, batch), configurations={**known.configurations, **candidates}
             )
             self._requests.write(self.part)
 
-    def further(self, name: str, count: int, configurations: Mapping[str, Any] | None = None) -> dict[str, list[Trace]]:
+    def further(self, name: str, count: int) -> dict[str, list[Trace]]:
         """Return traces of the next runs of a configuration, by pass, once they are made."""
-        self.request({name: count}, configurations)
-        first = self._given.get(name, 0)
-        states = self._settled(name, first, count)
-        while states is None:
-            if self.part.number in self._coordination.given_up:
-                raise PartLostError(self._coordination.given_up[self.part.number])
-            self._coordination.watch(
-                lambda: self.part.number in self._coordination.given_up or self._settled(name, first, count) is not None
+        self.request({name: count})
+        first, coordination = self._given.get(name, 0), self._coordination
+        while (states := self._settled(name, first, count)) is None:
+            if self.part.number in coordination.given_up:
+                raise PartLostError(coordination.given_up[self.part.number])
+            coordination.watch(
+                lambda: self.part.number in coordination.given_up or self._settled(name, first, count) is not None
             )
-            states = self._settled(name, first, count)
         if failed := [state for state in states if state.state == "failed"]:
             run = f"{self.part.name}/{failed[0].run.id} ({self.part.owner})"
             raise RunFailed(f"run {run} failed, and the search cannot go on without it: {failed[0].error}")
         self._given[name] = first + count
         found: dict[str, list[Trace]] = {}
         for state in states:
-            trace = Trace.read(self.part.folder / "runs" / state.run.id / "trace.parquet")
+            trace = Trace.read(trace_file(self.part.folder, state.run.id))
             own = {"pass": state.run.pass_name, "run": f"{self.part.name}/{state.run.id}"}
             found.setdefault(state.run.pass_name, []).append(replace(trace, attributes={**trace.attributes, **own}))
         return found
@@ -139,15 +132,7 @@ class _NoNodeLeft(Stop):
 
 
 class NodesJudge:
-    """Judges each candidate by the runs of one node: a `Judge` of `analysis.partition`.
-
-    Attributes
-    ----------
-    counted : dict of str to bool
-        Software metrics that counted something.
-    failed : bool
-        A run failed for good, or no node was left.
-    """
+    """Judges each candidate by the runs of one node: a `Judge` of `analysis.partition`."""
 
     def __init__(self, coordination: Coordination, folder: Path) -> None:
         self._coordination, self._folder = coordination, folder
@@ -232,7 +217,7 @@ class NodesJudge:
             name = self.build(subset)
             number = self._home(name)
             if number in self.live:
-                self._runs[number].request({name: repetitions}, self._known(name))
+                self._runs[number].request({name: repetitions})
 
     def explore(self, subset: tuple[str, ...], repetitions: int) -> Outcome:
         """Make so many further runs of a subset on its node, and judge it by its whole pool there."""
@@ -337,15 +322,10 @@ class NodesJudge:
 
     def _further(self, number: int, name: str, count: int) -> dict[str, list[Trace]]:
         try:
-            return self._runs[number].further(name, count, self._known(name))
+            return self._runs[number].further(name, count)
         except RunFailed:
             self.failed = True
             raise
-
-    def _known(self, name: str) -> dict[str, Any]:
-        """Return what a node must know of a candidate; nothing of a baseline."""
-        builds = self._manifest.fact("candidate_builds") or {}
-        return {name: builds[name]} if name in builds else {}
 
     def _home(self, name: str) -> int:
         """Return the part that measures a candidate: one after another, the same again in a resumed search."""

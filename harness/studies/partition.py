@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -19,8 +20,9 @@ from unperturbed.analysis.partition import (
     Reference,
     Settings,
     Stop,
+    TraceJudge,
     forecast,
-    partition,
+    search,
 )
 from unperturbed.analysis.perturbation import Baseline
 from unperturbed.analysis.report import ReportContent, write_partition
@@ -31,7 +33,7 @@ from unperturbed.errors import RunError, SpecError
 from unperturbed.harness.campaign.execution import SEARCH, execute_plan, prepare_campaign
 from unperturbed.harness.campaign.manifest import Manifest
 from unperturbed.harness.campaign.pilot import with_configuration
-from unperturbed.harness.campaign.plan import Configuration, baselines_alone, configurations, plan_batch
+from unperturbed.harness.campaign.plan import Configuration, PlannedRun, baselines_alone, configurations, plan_batch
 from unperturbed.harness.campaign.progress import Progress
 from unperturbed.harness.campaign.run import Sampling
 from unperturbed.harness.campaign.session import Session
@@ -48,7 +50,7 @@ the baseline's of a search that certified nothing on a busy host by 1.28."""
 
 
 @dataclass(frozen=True)
-class Search:
+class SearchOptions:
     """How to search."""
 
     strategy: str = "first-fit"  # Name of a strategy of `analysis.partition`
@@ -92,7 +94,7 @@ def wanted_metrics(spec: CampaignSpec) -> tuple[str, ...]:
 def partition_campaign(
     spec: CampaignSpec,
     folder: Path,
-    search: Search,
+    how: SearchOptions,
     progress: Progress,
     *,
     announce: Callable[[Forecast], None],
@@ -108,7 +110,7 @@ def partition_campaign(
     require("analysis")
     metrics = wanted_metrics(spec)
     bare = baselines_alone(spec)
-    settings_of(spec, search, None)  # what is wrong with them is said before anything is built
+    settings_of(spec, how, None)  # wrong ones are refused before anything is built
     with prepare_campaign(bare, folder, progress, purpose=SEARCH, judged=True, needed=lambda *_: ()) as (
         session,
         samplings,
@@ -121,29 +123,16 @@ def partition_campaign(
         if not manifest.has_done():  # what is wrong with an event is said before hours of baseline runs
             runs.build(candidate_name(manifest, metrics))
         seconds = [manifest.fact(f"{PILOT}:{name}")["seconds"] for name in samplings]
-        settings = settings_of(spec, search, sum(seconds) / len(seconds))
+        settings = settings_of(spec, how, sum(seconds) / len(seconds))
         anchored = spec.analysis.anchor is not None
         reference_runs = spec.campaign.baseline_runs * (2 if anchored else 1) * len(samplings)
-        announce(forecast(len(metrics), search.strategy, settings, passes=len(samplings), baseline_runs=reference_runs))
+        announce(forecast(len(metrics), how.strategy, settings, passes=len(samplings), baseline_runs=reference_runs))
         try:
             references = runs.references()
         except RunFailed as failure:
             raise RunError(str(failure)) from None
-        plan = partition(
-            metrics,
-            runs.measure,
-            references,
-            strategy=search.strategy,
-            repetitions=settings.repetitions,
-            max_repetitions=settings.max_repetitions,
-            alpha=settings.alpha,
-            max_runs=settings.max_runs,
-            max_hours=settings.max_hours,
-            seconds_per_run=settings.seconds_per_run,
-            seed=settings.seed,
-            fresh_baseline=runs.references,
-            observer=observer,
-        )
+        judge = TraceJudge(runs.measure, references, alpha=settings.alpha, fresh_baseline=runs.references)
+        plan = search(metrics, judge, settings, strategy=how.strategy, tolerance=judge.tolerance, observer=observer)
         notes = runs.notes(metrics)
         content = partition_content(spec, plan, read_traces(folder, manifest), manifest)
         write_plan(spec, folder, plan, replace(content, notes=(*notes, *content.notes)))
@@ -157,7 +146,7 @@ def write_plan(spec: CampaignSpec, folder: Path, plan: Plan, content: ReportCont
     write_partition(folder / "partition.html", content, plan)
 
 
-def settings_of(spec: CampaignSpec, search: Search, seconds_per_run: float | None) -> Settings:
+def settings_of(spec: CampaignSpec, search: SearchOptions, seconds_per_run: float | None) -> Settings:
     """Return how a search measures, by its options and the spec."""
     design = spec.campaign
     try:
@@ -255,13 +244,8 @@ class _Runs:
     def _plan(self, more: Mapping[str, int]) -> None:
         """Plan what runs of some configurations are missing, beyond those that were handed out."""
         before = [state.run for state in self.manifest.runs()]
-        first_pass = next(iter(self.samplings))
-        missing = {}
-        for name, count in more.items():
-            planned = sum(run.configuration == name and run.pass_name == first_pass for run in before)
-            if (short := self.given.get(name, 0) + count - planned) > 0:
-                missing[name] = short
-        if missing:
+        totals = {name: self.given.get(name, 0) + count for name, count in more.items()}
+        if missing := missing_runs(totals, before, next(iter(self.samplings))):
             design = self.session.spec.campaign
             batch = plan_batch(
                 missing,
@@ -272,6 +256,12 @@ class _Runs:
                 layouts=design.layouts,
             )
             self.manifest.plan(batch)
+
+
+def missing_runs(totals: Mapping[str, int], planned: Sequence[PlannedRun], first_pass: str) -> dict[str, int]:
+    """Return how many runs a pass are missing of each configuration to these totals."""
+    known = Counter(run.configuration for run in planned if run.pass_name == first_pass)
+    return {name: total - known[name] for name, total in totals.items() if total > known[name]}
 
 
 def make_references(

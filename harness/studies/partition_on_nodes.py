@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -28,7 +29,8 @@ from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.studies.nodes_judge import NodesJudge
 from unperturbed.harness.studies.partition import (
     Partitioned,
-    Search,
+    SearchOptions,
+    missing_runs,
     settings_of,
     silent_notes,
     wanted_metrics,
@@ -82,7 +84,7 @@ def _named(traces: Traces, part: NodePart) -> dict[str, dict[str, tuple[Trace, .
 def partition_on_nodes(
     spec: CampaignSpec,
     folder: Path,
-    how: Search,
+    how: SearchOptions,
     progress: Progress,
     *,
     announce: Callable[[Forecast], None],
@@ -90,12 +92,12 @@ def partition_on_nodes(
 ) -> Partitioned:
     """Search for a partition of a spec's software metrics on nodes, or go on with a search.
 
-    `campaign`: The spec, with `nodes`; its subsets play no part. `baseline_runs` is the total of all nodes.
+    `spec`: A spec with `nodes`; its subsets are ignored. `baseline_runs` is the total of all nodes.
     """
     require("analysis")
     metrics = wanted_metrics(spec)
     _check(spec)
-    settings_of(spec, how, None)  # what is wrong with them is said before anything is built
+    settings_of(spec, how, None)  # wrong ones are refused before anything is built
     folder = folder.absolute()
     with coordinated(baselines_alone(spec), folder, progress, SEARCHES) as coordination:
         judge = NodesJudge(coordination, folder)
@@ -196,16 +198,11 @@ def _candidate(requests: Requests, name: str, manifest: Manifest) -> Configurati
 
 def _plan(share: CampaignSpec, passes: list[str], requests: Requests, manifest: Manifest) -> None:
     """Plan what is requested and not planned, a batch behind the other."""
-    design, wanted = share.campaign, dict[str, int]()
+    design, totals = share.campaign, Counter[str]()
     before = [state.run for state in manifest.runs(hosts=False)]
     for batch in requests.batches:
-        missing = {}
-        for name, runs in batch.items():
-            wanted[name] = wanted.get(name, 0) + runs
-            planned = sum(run.configuration == name and run.pass_name == passes[0] for run in before)
-            if wanted[name] > planned:
-                missing[name] = wanted[name] - planned
-        if missing:
+        totals.update(batch)
+        if missing := missing_runs({name: totals[name] for name in batch}, before, passes[0]):
             more = plan_batch(missing, passes, seed=design.seed, before=before, order=design.order)
             manifest.plan(more)
             before += more

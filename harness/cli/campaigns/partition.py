@@ -83,14 +83,14 @@ class Command:
         """
         from unperturbed.harness.cli.warming import warm_once
         from unperturbed.harness.spec.load import load_spec
-        from unperturbed.harness.studies.partition import Search, partition_campaign
+        from unperturbed.harness.studies.partition import SearchOptions, partition_campaign
         from unperturbed.harness.studies.partition_on_nodes import partition_on_nodes
 
         spec = load_spec(arguments.spec)
         folder = (arguments.campaign or HOME / f"{spec.name}-partition").absolute()
         if arguments.cancel:
             return cancel_jobs(spec, folder, "partition")
-        search = Search(
+        search = SearchOptions(
             arguments.strategy,
             arguments.repetitions,
             arguments.max_repetitions,
