@@ -19,9 +19,8 @@ def add_fail_on(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--fail-on",
         choices=("perturbed", "shifted", "undecided"),
-        help=(
-            "exit with 4 for this verdict and more serious ones (default: analysis.fail_on of the spec, else perturbed)"
-        ),
+        help="exit with 4 for this verdict and more serious ones (default: analysis.fail_on of the spec, else "
+        "perturbed)",
     )
 
 
@@ -75,44 +74,39 @@ def add_program_options(parser: argparse.ArgumentParser, *, comparing: bool = Fa
     options = parser.add_argument_group(
         "for a program after --", ("settings of its spec, which is written beside the campaign")
     )
-    options.add_argument(
-        "--metrics", default="", metavar="A,B", help="hardware metrics (default: four to six that this host can count)"
-    )
-    options.add_argument(
+    add = options.add_argument
+    add("--metrics", default="", metavar="A,B", help="hardware metrics (default: four to six that this host can count)")
+    add(
         "--interval",
         default="",
         metavar="T",
-        help=("sampling interval such as `20 ms` or `2 M instructions`, or a number of intervals (default: 200)"),
+        help="sampling interval such as `20 ms` or `2 M instructions`, or a number of intervals (default: 200)",
     )
     if comparing:
-        options.add_argument(
-            "--runs", dest="baseline_runs", type=int, metavar="N", help=("runs of each program (default: 10)")
-        )
+        add("--runs", dest="baseline_runs", type=int, metavar="N", help="runs of each program (default: 10)")
         parser.set_defaults(count="", runs=None)
     else:
-        options.add_argument(
+        add(
             "--count",
             default="",
             metavar="F,G",
             help="library functions whose calls to count (default: some that the program calls, such as malloc)",
         )
-        options.add_argument("--runs", type=int, metavar="N", help="runs with software metrics (default: 10)")
-        options.add_argument(
-            "--baseline-runs", type=int, metavar="N", help=("runs with hardware metrics alone (default: 10)")
-        )
-    options.add_argument(
+        add("--runs", type=int, metavar="N", help="runs with software metrics (default: 10)")
+        add("--baseline-runs", type=int, metavar="N", help="runs with hardware metrics alone (default: 10)")
+    add(
         "--source",
         default="",
         metavar="NAME",
-        help=("source of hardware metrics: papi, perf_event, simulated or auto (default: auto)"),
+        help="source of hardware metrics: papi, perf_event, simulated or auto (default: auto)",
     )
-    options.add_argument(
+    add(
         "--sampler",
         default="",
         choices=("inside", "outside"),
-        help=("where to take samples: inside the program or from another process"),
+        help="where to take samples: inside the program or from another process",
     )
-    options.add_argument(
+    add(
         "--env",
         action="append",
         default=[],
@@ -120,15 +114,14 @@ def add_program_options(parser: argparse.ArgumentParser, *, comparing: bool = Fa
         help="pass on or set an environment variable; may be given again (PATH, LD_LIBRARY_PATH, PYTHONPATH, "
         "VIRTUAL_ENV, OMP_NUM_THREADS, GOMAXPROCS and MKL_NUM_THREADS are always passed on)",
     )
-    options.add_argument(
+    add(
         "--input",
         default="",
         metavar="FILE",
-        help=(
-            "file for the program's standard input, or null for none (default: the redirected stdin; a pipe is copied)"
-        ),
+        help="file for the program's standard input, or null for none (default: the redirected stdin; a pipe is "
+        "copied)",
     )
-    options.add_argument("--name", default="", metavar="NAME", help="name of the campaign (default: the program's)")
+    add("--name", default="", metavar="NAME", help="name of the campaign (default: the program's)")
 
 
 def add_progress_option(parser: argparse.ArgumentParser) -> None:

@@ -14,88 +14,76 @@ from functools import partial
 from pathlib import Path
 
 from unperturbed.analysis.partition import Outcome, Reference, Stop, TraceJudge
-from unperturbed.collectors.data import Trace
 from unperturbed.common.wording import counted
 from unperturbed.errors import RunError
-from unperturbed.harness.campaign.manifest import Manifest, RunState
+from unperturbed.harness.campaign.manifest import RunState
 from unperturbed.harness.campaign.session import build_configurations
-from unperturbed.harness.campaign.traces import trace_file
 from unperturbed.harness.nodes.coordinate import Coordination
 from unperturbed.harness.nodes.shares import SEARCHES, NodePart, read_requests, reading
 from unperturbed.harness.spec.sections.campaign import ANCHOR, BASELINE, PILOT
-from unperturbed.harness.studies.partition import RunFailed, candidate, candidate_name, make_references
+from unperturbed.harness.studies.partition import RunFailed, SearchRuns, candidate, candidate_name
 
 
 class PartLostError(Exception):
     """The part was given up, and the runs are not there. It never leaves the studies."""
 
 
-class NodeRuns:
-    """The runs of one part, each handed out once, in the order in which they are made.
+class NodeRuns(SearchRuns):
+    """The runs of a search on one node.
 
     `session`: Identity of this search's process: runs that failed in an earlier one are tried again.
     """
 
-    def __init__(self, coordination: Coordination, part: NodePart, session: str) -> None:
-        self.part, self._coordination, self._session = part, coordination, session
+    def __init__(self, coordination: Coordination, part: NodePart, session: str, counted: dict[str, bool]) -> None:
+        share = SEARCHES.share(coordination.spec, part.number)
+        super().__init__(share, part.folder, coordination.manifest, counted)
+        self.part, self.place, self._coordination, self._session = part, f"{part.name}/", coordination, session
         self._requests = replace(read_requests(part), session=session)
         self._requests.write(part)
-        self._given: dict[str, int] = {}
 
     @property
-    def reference_batch(self) -> dict[str, int]:
-        """Return the runs of the node's baselines, requested together so that both meet the same drift of the node."""
-        spec = SEARCHES.share(self._coordination.spec, self.part.number)
-        names = [BASELINE] if spec.analysis.anchor is None else [BASELINE, ANCHOR]
-        return dict.fromkeys(names, spec.campaign.baseline_runs)
+    def owner(self) -> str:
+        """Return the node that makes the runs."""
+        return self.part.owner or ""
+
+    @property
+    def passes(self) -> list[str]:
+        """Return the names of the node's passes; none before it knows them."""
+        return [name for name, _, _ in self.counting()]
 
     @property
     def pilots(self) -> list[float]:
         """Return the seconds of a run of each pass; empty until all are known."""
         with reading(self.part) as manifest:
-            found = [manifest.fact(f"{PILOT}:{name}") for name in _passes(manifest)]
+            found = [manifest.fact(f"{PILOT}:{item['name']}") for item in manifest.fact("passes") or []]
         return [pilot["seconds"] for pilot in found if pilot] if all(found) else []
 
     @property
     def in_vain(self) -> int:
         """Return how many runs of candidates were requested and not handed out."""
-        with reading(self.part) as manifest:
-            passes = len(_passes(manifest))
-        left = {name: total - self._given.get(name, 0) for name, total in self._requests.totals.items()}
-        return passes * sum(runs for name, runs in left.items() if name not in (BASELINE, ANCHOR))
+        left = {name: total - self.given[name] for name, total in self._requests.totals.items()}
+        return len(self.passes) * sum(runs for name, runs in left.items() if name not in (BASELINE, ANCHOR))
 
     def request(self, more: Mapping[str, int]) -> None:
-        """Request runs a pass of configurations beyond those that were handed out, unless they are requested already."""
+        """Request runs a pass beyond those that were handed out, unless they are requested already."""
         totals, known = self._requests.totals, self._requests
-        short = {name: self._given.get(name, 0) + runs - totals[name] for name, runs in more.items()}
+        short = {name: self.given[name] + runs - totals[name] for name, runs in more.items()}
         if batch := {name: runs for name, runs in short.items() if runs > 0}:
-            builds = self._coordination.manifest.fact("candidate_builds") or {}
+            builds = self.manifest.fact("candidate_builds") or {}
             candidates = {name: builds[name] for name in batch if name in builds}
             self._requests = replace(
                 known, batches=(*known.batches, batch), configurations={**known.configurations, **candidates}
             )
             self._requests.write(self.part)
 
-    def further(self, name: str, count: int) -> dict[str, list[Trace]]:
-        """Return traces of the next runs of a configuration, by pass, once they are made."""
-        self.request({name: count})
-        first, coordination = self._given.get(name, 0), self._coordination
+    def make(self, name: str, first: int, count: int) -> Sequence[RunState]:
+        """Wait until the node has made the requested runs."""
+        coordination, number = self._coordination, self.part.number
         while (states := self._settled(name, first, count)) is None:
-            if self.part.number in coordination.given_up:
-                raise PartLostError(coordination.given_up[self.part.number])
-            coordination.watch(
-                lambda: self.part.number in coordination.given_up or self._settled(name, first, count) is not None
-            )
-        if failed := [state for state in states if state.state == "failed"]:
-            run = f"{self.part.name}/{failed[0].run.id} ({self.part.owner})"
-            raise RunFailed(f"run {run} failed, and the search cannot go on without it: {failed[0].error}")
-        self._given[name] = first + count
-        found: dict[str, list[Trace]] = {}
-        for state in states:
-            trace = Trace.read(trace_file(self.part.folder, state.run.id))
-            own = {"pass": state.run.pass_name, "run": f"{self.part.name}/{state.run.id}"}
-            found.setdefault(state.run.pass_name, []).append(replace(trace, attributes={**trace.attributes, **own}))
-        return found
+            if number in coordination.given_up:
+                raise PartLostError(coordination.given_up[number])
+            coordination.watch(lambda: number in coordination.given_up or self._settled(name, first, count) is not None)
+        return states
 
     def end(self) -> None:
         """Let the node know that no more is requested: it ends with its last run."""
@@ -109,8 +97,8 @@ class NodeRuns:
 
     def _settled(self, name: str, first: int, count: int) -> list[RunState] | None:
         """Return the next runs of a configuration; None while one of them is to be made."""
+        passes = self.passes
         with reading(self.part) as manifest:
-            passes = _passes(manifest)
             states = [
                 state
                 for state in manifest.runs(hosts=False)
@@ -123,10 +111,6 @@ class NodeRuns:
         return states if whole and all(state.state in over for state in states) else None
 
 
-def _passes(manifest: Manifest) -> list[str]:
-    return [item["name"] for item in manifest.fact("passes") or []]
-
-
 class _NoNodeLeft(Stop):
     """Every part was given up."""
 
@@ -137,15 +121,19 @@ class NodesJudge:
     def __init__(self, coordination: Coordination, folder: Path) -> None:
         self._coordination, self._folder = coordination, folder
         self._manifest = coordination.manifest
+        self.counted: dict[str, bool] = {}
         session = uuid.uuid4().hex
-        self._runs = {part.number: NodeRuns(coordination, part, session) for part in coordination.parts}
+        self._runs = {part.number: NodeRuns(coordination, part, session, self.counted) for part in coordination.parts}
         self._judges: dict[int, TraceJudge] = {}
-        self._against: dict[str, None] = {}
         self._at: dict[str, int] = {}
         self._given: dict[str, int] = {}
         self._judged_on: dict[tuple[str, ...], int] = {}
-        self.counted: dict[str, bool] = {}
-        self.failed = False
+        self._none_is_left = False
+
+    @property
+    def failed(self) -> bool:
+        """Return whether a run failed for good, or no node was left."""
+        return self._none_is_left or any(runs.failed for runs in self._runs.values())
 
     @property
     def live(self) -> tuple[int, ...]:
@@ -188,7 +176,7 @@ class NodesJudge:
                 except PartLostError:
                     continue
                 self._judges[number] = TraceJudge(
-                    partial(self._measure, number),
+                    self._runs[number].measure,
                     references,
                     alpha=self._coordination.spec.analysis.alpha,
                     fresh_baseline=partial(self._references, number),
@@ -257,7 +245,7 @@ class NodesJudge:
         lost = self._coordination.given_up
         vain = sum(self._runs[number].in_vain for number in self._runs)
         return (
-            *self._against,
+            *(sentence for runs in self._runs.values() for sentence in runs.against),
             *(
                 f"Part {self._runs[number].part.name} ended early: {why}; what was to be measured there was measured "
                 "on another node, with all its runs."
@@ -293,23 +281,12 @@ class NodesJudge:
             return self._outcome(number, outcome)
 
     def _outcome(self, number: int, outcome: Outcome) -> Outcome:
-        return replace(outcome, node=self._runs[number].part.owner or "")
-
-    def _measure(self, number: int, subset: tuple[str, ...], repetitions: int) -> list[Trace]:
-        """Return traces of so many further runs of a subset in each pass, made on one node."""
-        made = [trace for traces in self._further(number, self.build(subset), repetitions).values() for trace in traces]
-        for metric in subset:
-            self.counted[metric] = self.counted.get(metric, False) or any(bool(trace[metric].any()) for trace in made)
-        return made
+        return replace(outcome, node=self._runs[number].owner)
 
     def _references(self, number: int) -> dict[str, Reference]:
         """Return the baselines of a node, from runs that were not returned yet."""
-        runs = self._runs[number]
-        runs.request(runs.reference_batch)
-        by_name = {name: self._further(number, name, count) for name, count in runs.reference_batch.items()}
+        found = self._runs[number].references()
         self._check_same_counting(number)
-        found, against = make_references(self._coordination.spec, by_name)
-        self._against |= dict.fromkeys(f"{runs.part.owner}: {sentence}" for sentence in against)
         return found
 
     def _check_same_counting(self, number: int) -> None:
@@ -318,14 +295,8 @@ class NodesJudge:
         if self._runs[number].counting() != self._runs[first].counting():
             why = f"its node counts otherwise than {self._runs[first].part.owner} (other sources or passes)"
             self._coordination.give_up(number, why)
+            self._runs[number].against.clear()
             raise PartLostError(why)
-
-    def _further(self, number: int, name: str, count: int) -> dict[str, list[Trace]]:
-        try:
-            return self._runs[number].further(name, count)
-        except RunFailed:
-            self.failed = True
-            raise
 
     def _home(self, name: str) -> int:
         """Return the part that measures a candidate: one after another, the same again in a resumed search."""
@@ -352,7 +323,7 @@ class NodesJudge:
     def _usable(self) -> list[int]:
         found = [number for number in self._judges if number in self.live]
         if not found:
-            self.failed = True
+            self._none_is_left = True
             raise _NoNodeLeft(str(self._none_left()))
         return found
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ from unperturbed.common.extras import require
 from unperturbed.common.scratch import write_whole
 from unperturbed.errors import RunError, SpecError
 from unperturbed.harness.campaign.execution import SEARCH, execute_plan, prepare_campaign
-from unperturbed.harness.campaign.manifest import Manifest
+from unperturbed.harness.campaign.manifest import Manifest, RunState
 from unperturbed.harness.campaign.pilot import with_configuration
 from unperturbed.harness.campaign.plan import Configuration, PlannedRun, baselines_alone, configurations, plan_batch
 from unperturbed.harness.campaign.progress import Progress
@@ -119,7 +120,7 @@ def partition_campaign(
         manifest.reopen()
         if lost := reopen_lost(folder, manifest):
             progress.note(lost_note(lost))
-        runs = _Runs(session, samplings, manifest, progress)
+        runs = _RunsHere(session, samplings, manifest, progress)
         if not manifest.has_done():  # what is wrong with an event is said before hours of baseline runs
             runs.build(candidate_name(manifest, metrics))
         seconds = [manifest.fact(f"{PILOT}:{name}")["seconds"] for name in samplings]
@@ -133,7 +134,7 @@ def partition_campaign(
             raise RunError(str(failure)) from None
         judge = TraceJudge(runs.measure, references, alpha=settings.alpha, fresh_baseline=runs.references)
         plan = search(metrics, judge, settings, strategy=how.strategy, tolerance=judge.tolerance, observer=observer)
-        notes = runs.notes(metrics)
+        notes = (*silent_notes(metrics, runs.counted), *runs.against)
         content = partition_content(spec, plan, read_traces(folder, manifest), manifest)
         write_plan(spec, folder, plan, replace(content, notes=(*notes, *content.notes)))
     return Partitioned(plan, runs.failed, notes)
@@ -163,140 +164,164 @@ def settings_of(spec: CampaignSpec, search: SearchOptions, seconds_per_run: floa
         raise SpecError(str(error)) from None
 
 
-@dataclass
-class _Runs:
-    """Makes the runs that a search asks for, and hands out each once, in the order in which they were made."""
+class SearchRuns(ABC):
+    """The runs of a search on one host or node, each handed out once, in the order in which they were made.
 
-    session: Session
-    samplings: Mapping[str, Sampling]
-    manifest: Manifest
-    progress: Progress
-    # Runs of each configuration that were handed out so far, in each pass: a search that is started again begins with
-    # none, and gets the recorded ones before any is made.
-    given: dict[str, int] = field(default_factory=dict)
-    failed: bool = False  # A run failed for good
-    against: dict[str, None] = field(default_factory=dict)  # Sentences that speak against the baselines
-    counted: dict[str, bool] = field(default_factory=dict)  # Software metrics that counted something
+    A search that is started again gets the recorded runs before any is made.
 
-    def notes(self, metrics: tuple[str, ...]) -> tuple[str, ...]:
-        """Return what else a reader of the plan should know, a sentence each."""
-        return (*silent_notes(metrics, self.counted), *self.against)
+    `spec`: The spec with the baselines of this host or node.
+    `folder`: The folder with the runs.
+    `manifest`: That of the search, with its candidates.
+    `counted`: Software metrics, and whether they counted something; extended here.
+    """
 
-    def build(self, name: str) -> None:
-        """Build a candidate or a baseline unless it is built."""
-        if name in self.session.built:
-            return
-        item = next((item for item in configurations(self.session.spec) if item.name == name), None)
-        if item is None:
-            item = candidate(self.session.spec, name, self.manifest)
-        self.session = with_configuration(self.session, item, self.samplings, self.manifest, self.progress)
+    place = ""
+    """What precedes a run's number in its name: the part's name and a slash on nodes."""
+
+    def __init__(self, spec: CampaignSpec, folder: Path, manifest: Manifest, counted: dict[str, bool]) -> None:
+        self.spec, self.folder, self.manifest, self.counted = spec, folder, manifest, counted
+        self.given: Counter[str] = Counter()  # Runs a pass of each configuration that were handed out so far
+        self.failed = False  # A run failed for good
+        self.against: dict[str, None] = {}  # Sentences that speak against the baselines
+
+    @property
+    def reference_batch(self) -> dict[str, int]:
+        """Return the runs a pass of the baselines."""
+        names = [BASELINE] if self.spec.analysis.anchor is None else [BASELINE, ANCHOR]
+        return dict.fromkeys(names, self.spec.campaign.baseline_runs)
+
+    @property
+    @abstractmethod
+    def passes(self) -> Sequence[str]:
+        """Return the names of the passes."""
+
+    @property
+    def owner(self) -> str:
+        """Return the node that makes the runs; empty on one host."""
+        return ""
+
+    @abstractmethod
+    def request(self, more: Mapping[str, int]) -> None:
+        """Request runs a pass beyond those that were handed out, unless they are requested already."""
+
+    @abstractmethod
+    def make(self, name: str, first: int, count: int) -> Sequence[RunState]:
+        """Make the requested repetitions of a configuration that follow the first ones; return them, done or failed."""
 
     def measure(self, subset: tuple[str, ...], repetitions: int) -> list[Trace]:
-        """Return traces of so many further runs of a subset in each pass."""
-        name = candidate_name(self.manifest, subset)
-        made = [trace for traces in self._further(name, repetitions).values() for trace in traces]
+        """Return traces of further runs of a subset in each pass."""
+        by_pass = self._further(candidate_name(self.manifest, subset), repetitions)
+        made = [trace for traces in by_pass.values() for trace in traces]
         for metric in subset:
             self.counted[metric] = self.counted.get(metric, False) or any(bool(trace[metric].any()) for trace in made)
         return made
 
     def references(self) -> dict[str, Reference]:
-        """Return the baselines that subsets are compared with, from runs that were not returned yet."""
-        campaign = self.session.spec
-        anchor = campaign.analysis.anchor
-        count = campaign.campaign.baseline_runs
-        names = [BASELINE] if anchor is None else [BASELINE, ANCHOR]
-        self._plan(dict.fromkeys(names, count))  # together, so that both meet the same drift of the host
-        by_name = {name: self._further(name, count) for name in names}
-        found, against = make_references(campaign, by_name)
-        self.against |= dict.fromkeys(against)
+        """Return the baselines that subsets are compared with, from runs that were not returned yet.
+
+        Result: By pass: of those that count a metric that none before counts.
+        """
+        spec, anchor = self.spec, self.spec.analysis.anchor
+        self.request(self.reference_batch)  # together, so that both meet the same drift of the host
+        by_name = {name: self._further(name, count) for name, count in self.reference_batch.items()}
+        found: dict[str, Reference] = {}
+        known: list[str] = []
+        for pass_name, traces in by_name[BASELINE].items():
+            metrics = hardware_metrics(spec, traces)
+            new_metrics = [metric for metric in metrics if metric not in known]
+            if not new_metrics:
+                continue
+            known += new_metrics
+            pure, anchored = (
+                Baseline(
+                    by_name[name][pass_name],
+                    metrics=metrics,
+                    focus=new_metrics,
+                    alpha=spec.analysis.alpha,
+                    tolerance=spec.analysis.tolerance,
+                    name=name,
+                )
+                for name in (BASELINE, BASELINE if anchor is None else ANCHOR)
+            )
+            for sentence in (*uneven_note(traces), *pure.stability().sentences()):
+                self.against[f"{self.owner}: {sentence}" if self.owner else sentence] = None
+            found[pass_name] = Reference(pure, None if anchor is None else anchored, align_on(spec, traces[0]), anchor)
         return found
 
     def _further(self, name: str, count: int) -> dict[str, list[Trace]]:
-        """Return traces of the next runs of a configuration, by pass, made where they are not recorded."""
-        self._plan({name: count})
-        first = self.given.get(name, 0)
-        self.given[name] = first + count
-        states = self.manifest.runs()
-        wanted = {
-            state.run.id: state
-            for state in states
-            if state.run.configuration == name and first < state.run.repetition <= first + count
-        }
-        if any(state.state != "done" for state in wanted.values()):
-            # Planned runs of both baselines are made together.
-            baselines = {item.name for item in configurations(self.session.spec)}
-            planned = {state.run.configuration for state in states if state.state == "planned"}
-            for configuration in (name, *sorted(planned & baselines)):
-                self.build(configuration)
-            execute_plan(self.session, self.samplings, self.manifest, self.progress)
-        found: dict[str, list[Trace]] = {pass_name: [] for pass_name in self.samplings}
-        for state in self.manifest.runs():
-            run = state.run
-            if run.id not in wanted:
-                continue
-            if state.state != "done":
-                self.failed = True
-                raise RunFailed(f"run {run.id} failed, and the search cannot go on without it: {state.error}")
-            trace = Trace.read(trace_file(self.session.folder, run.id))
-            found[run.pass_name].append(replace(trace, attributes={**trace.attributes, "pass": run.pass_name}))
+        """Return traces of the next runs of a configuration, by pass."""
+        self.request({name: count})
+        states = self.make(name, self.given[name], count)
+        if failed := [state for state in states if state.state != "done"]:
+            self.failed = True
+            run = f"{self.place}{failed[0].run.id}{self.owner and f' ({self.owner})'}"
+            raise RunFailed(f"run {run} failed, and the search cannot go on without it: {failed[0].error}")
+        self.given[name] += count
+        found: dict[str, list[Trace]] = {pass_name: [] for pass_name in self.passes}
+        for state in states:
+            trace = Trace.read(trace_file(self.folder, state.run.id))
+            own = {"pass": state.run.pass_name, "run": f"{self.place}{state.run.id}"}
+            found[state.run.pass_name].append(replace(trace, attributes={**trace.attributes, **own}))
         return found
 
-    def _plan(self, more: Mapping[str, int]) -> None:
-        """Plan what runs of some configurations are missing, beyond those that were handed out."""
+
+class _RunsHere(SearchRuns):
+    """The runs of a search on this host; candidates are built when a run of them is to be made."""
+
+    def __init__(
+        self, session: Session, samplings: Mapping[str, Sampling], manifest: Manifest, progress: Progress
+    ) -> None:
+        super().__init__(session.spec, session.folder, manifest, {})
+        self._session, self._samplings, self._progress = session, samplings, progress
+
+    @property
+    def passes(self) -> Sequence[str]:
+        """Return the names of the passes."""
+        return tuple(self._samplings)
+
+    def build(self, name: str) -> None:
+        """Build a candidate or a baseline unless it is built."""
+        if name in self._session.built:
+            return
+        baselines = {item.name: item for item in configurations(self.spec)}
+        item = baselines.get(name) or candidate(self.spec, name, self.manifest)
+        self._session = with_configuration(self._session, item, self._samplings, self.manifest, self._progress)
+
+    def request(self, more: Mapping[str, int]) -> None:
+        """Plan the runs that are missing."""
         before = [state.run for state in self.manifest.runs()]
-        totals = {name: self.given.get(name, 0) + count for name, count in more.items()}
-        if missing := missing_runs(totals, before, next(iter(self.samplings))):
-            design = self.session.spec.campaign
+        totals = {name: self.given[name] + count for name, count in more.items()}
+        if missing := missing_runs(totals, before, self.passes[0]):
+            design = self.spec.campaign
             batch = plan_batch(
-                missing,
-                list(self.samplings),
-                seed=design.seed,
-                before=before,
-                order=design.order,
-                layouts=design.layouts,
+                missing, self.passes, seed=design.seed, before=before, order=design.order, layouts=design.layouts
             )
             self.manifest.plan(batch)
+
+    def make(self, name: str, first: int, count: int) -> Sequence[RunState]:
+        """Make the planned runs unless all are done."""
+        states = self._states(name, first, count)
+        if all(state.state == "done" for state in states):
+            return states
+        # Planned runs of both baselines are made together.
+        planned = {state.run.configuration for state in self.manifest.runs() if state.state == "planned"}
+        for configuration in (name, *(item for item in self.reference_batch if item in planned)):
+            self.build(configuration)
+        execute_plan(self._session, self._samplings, self.manifest, self._progress)
+        return self._states(name, first, count)
+
+    def _states(self, name: str, first: int, count: int) -> list[RunState]:
+        return [
+            state
+            for state in self.manifest.runs()
+            if state.run.configuration == name and first < state.run.repetition <= first + count
+        ]
 
 
 def missing_runs(totals: Mapping[str, int], planned: Sequence[PlannedRun], first_pass: str) -> dict[str, int]:
     """Return how many runs a pass are missing of each configuration to these totals."""
     known = Counter(run.configuration for run in planned if run.pass_name == first_pass)
     return {name: total - known[name] for name, total in totals.items() if total > known[name]}
-
-
-def make_references(
-    spec: CampaignSpec, by_name: Mapping[str, Mapping[str, Sequence[Trace]]]
-) -> tuple[dict[str, Reference], tuple[str, ...]]:
-    """Return the baselines that subsets are compared with, and what speaks against them.
-
-    `by_name`: Traces of the baseline, and of the anchor where there is one, each by pass.
-    Result: By pass: of those that count a metric that none before counts.
-    Result: A sentence each.
-    """
-    anchor = spec.analysis.anchor
-    found: dict[str, Reference] = {}
-    against: dict[str, None] = {}
-    counted: list[str] = []
-    for pass_name, traces in by_name[BASELINE].items():
-        metrics = hardware_metrics(spec, traces)
-        new_metrics = [metric for metric in metrics if metric not in counted]
-        if not new_metrics:
-            continue
-        counted += new_metrics
-        pure, anchored = (
-            Baseline(
-                by_name[name][pass_name],
-                metrics=metrics,
-                focus=new_metrics,
-                alpha=spec.analysis.alpha,
-                tolerance=spec.analysis.tolerance,
-                name=name,
-            )
-            for name in (BASELINE, BASELINE if anchor is None else ANCHOR)
-        )
-        against |= dict.fromkeys((*uneven_note(traces), *pure.stability().sentences()))
-        found[pass_name] = Reference(pure, None if anchor is None else anchored, align_on(spec, traces[0]), anchor)
-    return found, tuple(against)
 
 
 def candidate_name(manifest: Manifest, subset: tuple[str, ...]) -> str:

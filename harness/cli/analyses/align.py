@@ -23,42 +23,39 @@ class Command:
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         """Add the runs and how to align them."""
-        parser.add_argument("first", type=Path, metavar="RUN_A", help="a run's folder or its trace.parquet")
-        parser.add_argument("second", type=Path, metavar="RUN_B", help="another run of the same work")
-        parser.add_argument(
+        add = parser.add_argument
+        add("first", type=Path, metavar="RUN_A", help="a run's folder or its trace.parquet")
+        add("second", type=Path, metavar="RUN_B", help="another run of the same work")
+        add(
             "--on",
             metavar="METRICS",
             help="comma-separated metrics to align on (default: those of `align_on` in the spec of the campaign that "
             "both runs belong to; without them IPC, or all hardware metrics if there is no IPC)",
         )
-        parser.add_argument(
+        add(
             "--method",
             choices=("dtw", "milestones", "paper"),
             default="dtw",
             help="dtw (default): dynamic time warping; milestones: interpolation between the anchor's milestones; "
             "paper: dynamic time warping as in the paper, without penalty, guide, repair and even pace",
         )
-        parser.add_argument(
-            "--anchor", metavar="COUNTER", help="counter of deterministic milestones that the path must pass through"
-        )
-        parser.add_argument(
+        add("--anchor", metavar="COUNTER", help="counter of deterministic milestones that the path must pass through")
+        add(
             "--anchors", type=int, metavar="N", help="use at most N milestones, mostly in flat stretches (default: all)"
         )
-        parser.add_argument(
+        add(
             "--penalty",
             type=float,
             metavar="P",
             help="cost of a step that is not diagonal (default: 5 median distances of freely aligned intervals)",
         )
-        parser.add_argument(
+        add(
             "--region",
             metavar="START:STOP",
-            help=("show which intervals of RUN_B do the same work as these intervals of RUN_A"),
+            help="show which intervals of RUN_B do the same work as these intervals of RUN_A",
         )
-        parser.add_argument(
-            "--html", type=Path, metavar="FILE", help="write an HTML page with the runs, the path and the scores"
-        )
-        parser.add_argument("--json", action="store_true", help="print everything as JSON, including the path")
+        add("--html", type=Path, metavar="FILE", help="write an HTML page with the runs, the path and the scores")
+        add("--json", action="store_true", help="print everything as JSON, including the path")
 
     def run(self, arguments: argparse.Namespace) -> int:
         """Align, print, draw; 0 when it could be done."""

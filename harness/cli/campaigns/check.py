@@ -28,16 +28,17 @@ class Command:
             "unperturbed check CAMPAIGN|SPEC [options]\n"
             "       unperturbed check --from FORMAT --baseline FILES --checked FILES [options]"
         )
-        parser.add_argument("campaign", type=Path, nargs="?", metavar="CAMPAIGN|SPEC", help=CAMPAIGN_OR_SPEC)
+        add = parser.add_argument
+        add("campaign", type=Path, nargs="?", metavar="CAMPAIGN|SPEC", help=CAMPAIGN_OR_SPEC)
         imported = parser.add_argument_group("runs that other tools recorded")
         imported.add_argument(
             "--from",
             dest="format",
             metavar="FORMAT",
-            help=("format of the files, such as perf-stat (`unperturbed import list` lists all)"),
+            help="format of the files, such as perf-stat (`unperturbed import list` lists all)",
         )
         imported.add_argument(
-            "--baseline", nargs="+", default=[], metavar="FILES", help=("files with the baseline's runs")
+            "--baseline", nargs="+", default=[], metavar="FILES", help="files with the baseline's runs"
         )
         imported.add_argument(
             "--checked",
@@ -52,30 +53,30 @@ class Command:
             action="append",
             default=[],
             metavar="KEY=VALUE",
-            help=("an option of the format, such as time=COLUMN"),
+            help="an option of the format, such as time=COLUMN",
         )
-        parser.add_argument("--no-write", action="store_true", help="show the verdicts and write nothing")
-        parser.add_argument("--open", action="store_true", help="open the report in a browser")
-        parser.add_argument(
+        add("--no-write", action="store_true", help="show the verdicts and write nothing")
+        add("--open", action="store_true", help="open the report in a browser")
+        add(
             "--method",
             choices=("runs", "paper"),
             default="runs",
             help="runs (default): judge by the variation between runs; paper: judge by the paper's rule, which "
             "calls perturbed what deviates more than any baseline run (the report is left as it is)",
         )
-        parser.add_argument(
+        add(
             "--across", action="store_true", help="also compare each metric with every other metric across aligned runs"
         )
-        parser.add_argument(
+        add(
             "--without",
             action="append",
             default=[],
             metavar="RUN",
-            help=("leave out this run, such as 0007; may be given again"),
+            help="leave out this run, such as 0007; may be given again",
         )
         add_jobs(parser)
         add_fail_on(parser)
-        parser.add_argument("--json", action="store_true", help="print the verdicts as JSON instead of a table")
+        add("--json", action="store_true", help="print the verdicts as JSON instead of a table")
 
     def run(self, arguments: argparse.Namespace) -> int:
         """Judge the campaign; 1 when runs failed, 4 when something is perturbed, or as `--fail-on` sets."""

@@ -32,15 +32,14 @@ class Command:
         parser.usage = "unperturbed compare [options] -- A its arguments -- B its arguments"
         parser.formatter_class = argparse.RawDescriptionHelpFormatter
         parser.epilog = _EPILOG
-        parser.add_argument(
-            "--campaign", type=Path, metavar="FOLDER", help="folder of the campaign (default: campaigns/<A>-and-<B>)"
-        )
+        add = parser.add_argument
+        add("--campaign", type=Path, metavar="FOLDER", help="folder of the campaign (default: campaigns/<A>-and-<B>)")
         add_fail_on(parser)
         add_no_check(parser)
-        parser.add_argument("--json", action="store_true", help="print the verdict as JSON")
-        parser.add_argument("--dry-run", action="store_true", help="show the plan without running or writing anything")
+        add("--json", action="store_true", help="print the verdict as JSON")
+        add("--dry-run", action="store_true", help="show the plan without running or writing anything")
         add_progress_option(parser)
-        parser.add_argument("--open", action="store_true", help="open the report in a browser at the end")
+        add("--open", action="store_true", help="open the report in a browser at the end")
         add_program_options(parser, comparing=True)
 
     def run(self, arguments: argparse.Namespace) -> int:

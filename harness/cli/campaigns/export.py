@@ -27,36 +27,35 @@ class Command:
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         """Add what to export, in which format, where to, and which runs."""
-        parser.add_argument(
+        add = parser.add_argument
+        add(
             "source",
             type=Path,
             metavar="TRACE|CAMPAIGN|SPEC",
             help="a trace file, a run's folder, the folder of a campaign or sweep, or the spec that it was run from",
         )
-        parser.add_argument(
+        add(
             "-o",
             "--out",
             type=Path,
             metavar="FILE",
             help="file to write (default: campaign.SUFFIX in the campaign's folder, or beside the trace)",
         )
-        parser.add_argument(
+        add(
             "--format",
             metavar="NAME",
             help="perfetto, csv, parquet, arrow, pyperf, paraver, ctf, openmetrics, or an installed format "
             "(default: by FILE's suffix)",
         )
-        parser.add_argument(
+        add(
             "--configuration",
             action="append",
             default=[],
             metavar="NAME",
             help="only runs of this configuration of a campaign; may be given again",
         )
-        parser.add_argument(
-            "--run", action="append", default=[], metavar="ID", help="only this run of a campaign; may be given again"
-        )
-        parser.add_argument(
+        add("--run", action="append", default=[], metavar="ID", help="only this run of a campaign; may be given again")
+        add(
             "--split",
             choices=("configuration", "run"),
             help=(
@@ -64,17 +63,16 @@ class Command:
                 "the same columns"
             ),
         )
-        parser.add_argument(
+        add(
             "--aligned",
             action="store_true",
-            help=(
-                "map all runs to the time axis of one run, an anchor's if there is one (formats with a time axis only)"
-            ),
+            help="map all runs to the time axis of one run, an anchor's if there is one (formats with a time axis "
+            "only)",
         )
-        parser.add_argument(
+        add(
             "--phases",
             action="store_true",
-            help=("show the words of `unperturbed structure` as slices (formats with a time axis only)"),
+            help="show the words of `unperturbed structure` as slices (formats with a time axis only)",
         )
 
     def run(self, arguments: argparse.Namespace) -> int:

@@ -16,14 +16,11 @@ class Command:
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         """Add the forms."""
         parser.usage = "unperturbed init [options] (SOURCE-FOLDER | --example NAME | -- ./program its arguments)"
-        parser.add_argument(
-            "source", type=Path, nargs="?", metavar="SOURCE-FOLDER", help="folder with C or C++ source to build"
-        )
-        parser.add_argument(
-            "--example", metavar="NAME", help="example with its program: verdicts, sweep or python (list: show all)"
-        )
-        parser.add_argument("--name", default="", metavar="NAME", help="name of the campaign (default: the program's)")
-        parser.add_argument(
+        add = parser.add_argument
+        add("source", type=Path, nargs="?", metavar="SOURCE-FOLDER", help="folder with C or C++ source to build")
+        add("--example", metavar="NAME", help="example with its program: verdicts, sweep or python (list: show all)")
+        add("--name", default="", metavar="NAME", help="name of the campaign (default: the program's)")
+        add(
             "-o",
             "--out",
             type=Path,

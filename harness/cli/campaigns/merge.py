@@ -18,33 +18,30 @@ class Command:
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         """Add the campaign's folder and what to do with it."""
-        parser.add_argument("campaign", type=Path, metavar="CAMPAIGN|SPEC", help=CAMPAIGN_OR_SPEC)
-        parser.add_argument(
+        add = parser.add_argument
+        add("campaign", type=Path, metavar="CAMPAIGN|SPEC", help=CAMPAIGN_OR_SPEC)
+        add(
             "-o",
             "--out",
             type=Path,
             metavar="FILE",
             help="trace to write: .parquet, or .csv for the values alone (default: CAMPAIGN/merged.parquet)",
         )
-        parser.add_argument(
-            "--format", metavar="NAME", help="parquet, csv, or an installed format (default: by FILE's suffix)"
-        )
-        parser.add_argument(
-            "--anchors", type=int, metavar="N", help=("use at most N milestones of the anchor (default: all)")
-        )
-        parser.add_argument(
+        add("--format", metavar="NAME", help="parquet, csv, or an installed format (default: by FILE's suffix)")
+        add("--anchors", type=int, metavar="N", help="use at most N milestones of the anchor (default: all)")
+        add(
             "--force",
             action="store_true",
             help="also merge configurations that the outer check shows perturbed, and mark them",
         )
-        parser.add_argument(
+        add(
             "--without",
             action="append",
             default=[],
             metavar="CONFIGURATION",
             help="leave out this configuration; may be given again",
         )
-        parser.add_argument("--json", action="store_true", help="print what was merged as JSON instead of a table")
+        add("--json", action="store_true", help="print what was merged as JSON instead of a table")
 
     def run(self, arguments: argparse.Namespace) -> int:
         """Merge and write; return 0."""

@@ -31,50 +31,45 @@ class Command:
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         """Add the spec, the folder, and how to search."""
-        parser.add_argument(
-            "spec", type=Path, metavar="SPEC", help="the experiment's YAML file; its subsets are ignored"
-        )
-        parser.add_argument(
+        add = parser.add_argument
+        add("spec", type=Path, metavar="SPEC", help="the experiment's YAML file; its subsets are ignored")
+        add(
             "--campaign",
             type=Path,
             metavar="FOLDER",
             help="folder of the search (default: campaigns/<name of the spec>-partition)",
         )
-        parser.add_argument(
+        add(
             "--strategy",
             default="first-fit",
             choices=("first-fit", "restarts", "halving", "costly-alone"),
             help="how to choose candidates (default: first-fit)",
         )
-        parser.add_argument(
-            "--repetitions", type=int, default=3, metavar="N", help="initial runs of a candidate per pass (default: 3)"
-        )
-        parser.add_argument(
+        add("--repetitions", type=int, default=3, metavar="N", help="initial runs of a candidate per pass (default: 3)")
+        add(
             "--max-repetitions",
             type=int,
             default=20,
             metavar="N",
             help="maximum runs per pass of a candidate that stays undecided (default: 20)",
         )
-        parser.add_argument(
+        add(
             "--max-runs",
             type=int,
             metavar="N",
             help="stop after this many runs with the best plan so far; the first baseline's do not count (default: the "
             "spec's)",
         )
-        parser.add_argument(
+        add(
             "--max-hours",
             type=float,
             metavar="H",
-            help=("stop after this many hours with the best plan so far (default: the spec's)"),
+            help="stop after this many hours with the best plan so far (default: the spec's)",
         )
-        parser.add_argument("--json", action="store_true", help="print the plan and its evidence as JSON")
+        add("--json", action="store_true", help="print the plan and its evidence as JSON")
         add_progress_option(parser)
-        parser.add_argument(
-            "--cancel", action="store_true", help="end the jobs of a search on nodes; finished runs are kept"
-        )
-        parser.add_argument("--open", action="store_true", help="open the plan's page in a browser at the end")
+        add("--cancel", action="store_true", help="end the jobs of a search on nodes; finished runs are kept")
+        add("--open", action="store_true", help="open the plan's page in a browser at the end")
 
     def run(self, arguments: argparse.Namespace) -> int:
         """Search and write the plan.

@@ -34,14 +34,15 @@ class Command:
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         """Add the spec and the campaign's folder."""
         parser.usage = "unperturbed run [options] (SPEC | -- ./program its arguments)"
-        parser.add_argument(
+        add = parser.add_argument
+        add(
             "spec",
             type=Path,
             nargs="?",
             metavar="SPEC",
             help="the experiment's YAML file; without one, give a program and its arguments after --",
         )
-        parser.add_argument(
+        add(
             "--campaign",
             type=Path,
             metavar="FOLDER",
@@ -49,19 +50,15 @@ class Command:
         )
         add_fail_on(parser)
         add_no_check(parser)
-        parser.add_argument(
-            "--json", action="store_true", help="print the verdicts (for a sweep, a description of its table) as JSON"
-        )
-        parser.add_argument(
+        add("--json", action="store_true", help="print the verdicts (for a sweep, a description of its table) as JSON")
+        add(
             "--dry-run",
             action="store_true",
             help="show the plan, its builds and, if known, its duration, without running or writing anything",
         )
         add_progress_option(parser)
-        parser.add_argument(
-            "--cancel", action="store_true", help="end the jobs of a campaign on nodes; finished runs are kept"
-        )
-        parser.add_argument("--open", action="store_true", help="open the report in a browser at the end")
+        add("--cancel", action="store_true", help="end the jobs of a campaign on nodes; finished runs are kept")
+        add("--open", action="store_true", help="open the report in a browser at the end")
         add_program_options(parser)
 
     def run(self, arguments: argparse.Namespace) -> int:

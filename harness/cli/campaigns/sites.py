@@ -24,7 +24,7 @@ class Command:
         """Add the spec."""
         parser.add_argument("spec", type=Path, metavar="SPEC", help="an experiment's YAML file")
         parser.add_argument(
-            "--all", action="store_true", help=(f"list every place, not only the first {_SHOWN} of each metric")
+            "--all", action="store_true", help=f"list every place, not only the first {_SHOWN} of each metric"
         )
         parser.add_argument("--json", action="store_true", help="print everything as JSON")
 

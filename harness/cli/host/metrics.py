@@ -21,25 +21,20 @@ class Command:
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         """Add the pattern and what narrows or widens the list."""
-        parser.add_argument(
+        add = parser.add_argument
+        add(
             "pattern",
             nargs="?",
             metavar="PATTERN",
             help="only metrics that match: a glob on names ('perf::L1-*', 'sched:*'), or a part of a name or meaning",
         )
-        parser.add_argument(
-            "--json", action="store_true", help="print everything as JSON, including what cannot be counted"
-        )
-        parser.add_argument(
-            "--all", action="store_true", help="also show what cannot be counted here, each with its reason"
-        )
+        add("--json", action="store_true", help="print everything as JSON, including what cannot be counted")
+        add("--all", action="store_true", help="also show what cannot be counted here, each with its reason")
         from unperturbed.collectors.sources import source_names
 
         names = source_names()
-        parser.add_argument("--source", choices=names, metavar="NAME", help=f"only this source: {', '.join(names)}")
-        parser.add_argument(
-            "--compiler", default="gcc", metavar="CC", help="C compiler for the trial program (default: gcc)"
-        )
+        add("--source", choices=names, metavar="NAME", help=f"only this source: {', '.join(names)}")
+        add("--compiler", default="gcc", metavar="CC", help="C compiler for the trial program (default: gcc)")
 
     def run(self, arguments: argparse.Namespace) -> int:
         """Try the events and print what came of it; 2 when no metric matches."""
