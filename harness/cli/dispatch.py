@@ -45,16 +45,24 @@ def main(argv: Sequence[str] | None = None) -> int:
         if any(room in type(command).__module__ for room in (".analyses.", ".campaigns.", ".methods.")):
             require_memory()
         return command.run(arguments)
-    except BaseException as error:  # noqa: BLE001  all but an interrupt is raised again
-        if not (interrupt.received or isinstance(error, KeyboardInterrupt)):
-            return _show_failure(error, as_events=as_events)
-        kept = "; finished runs are kept, and the same command resumes"
-        if not as_events:
-            print(file=sys.stderr)
-        _show_error(
-            f"interrupted{kept if getattr(command, 'resumable', False) else ''}", INTERRUPTED, as_event=as_events
-        )
-        return INTERRUPTED
+    except BaseException as error:  # faults of this tool are raised again
+        if interrupt.received or isinstance(error, KeyboardInterrupt):
+            resumes = "; finished runs are kept, and the same command resumes"
+            message = f"interrupted{resumes if getattr(command, 'resumable', False) else ''}"
+            code = INTERRUPTED
+            if not as_events:
+                print(file=sys.stderr)
+        elif isinstance(error, UnperturbedError):
+            message, code = str(error), error.exit_code
+        elif host := host_message(error):
+            message, code = host, HostError.exit_code
+        else:
+            raise
+    if as_events:
+        print_event("error", message=message, exit_code=code)
+    else:
+        print(f"unperturbed: {message}", file=sys.stderr)
+    return code
 
 
 @cache
@@ -65,17 +73,6 @@ def _collect_rarely() -> None:
     """
     gc.set_threshold(_MANY_OBJECTS)
     atexit.register(gc.freeze)
-
-
-def _show_failure(error: BaseException, *, as_events: bool) -> int:
-    """Show what a command ended with, and return its exit code; raise again what is a fault of this tool."""
-    if isinstance(error, UnperturbedError):
-        _show_error(str(error), error.exit_code, as_event=as_events)
-        return error.exit_code
-    if message := host_message(error):
-        _show_error(message, HostError.exit_code, as_event=as_events)
-        return HostError.exit_code
-    raise error
 
 
 class _Interrupt:
@@ -106,13 +103,6 @@ class _Interrupt:
         again = threading.Timer(_SOON_S, signal.pthread_kill, (threading.main_thread().ident, self._number))
         again.daemon = True
         again.start()
-
-
-def _show_error(message: str, exit_code: int, *, as_event: bool) -> None:
-    if as_event:
-        print_event("error", message=message, exit_code=exit_code)
-    else:
-        print(f"unperturbed: {message}", file=sys.stderr)
 
 
 class _EventHandler(logging.Handler):

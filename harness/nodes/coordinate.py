@@ -37,7 +37,7 @@ from unperturbed.harness.nodes.shares import (
     share_of,
 )
 from unperturbed.harness.nodes.staging import link_layouts, staged_folder
-from unperturbed.harness.nodes.worker import Outcome
+from unperturbed.harness.nodes.worker import WorkOutcome
 from unperturbed.harness.program.build import check_compilers
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 
@@ -164,7 +164,7 @@ class Coordination:
         """Decide whether a part whose job ended with runs left is submitted again."""
         part, folder = state.part, self._engine.folder
         content = read_json(part.folder / OUTCOME)
-        outcome = None if content is None else Outcome(**content)
+        outcome = None if content is None else WorkOutcome(**content)
         if state.over > state.before:
             state.fruitless = 0
         elif part.number not in self._engine.taken:

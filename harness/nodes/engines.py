@@ -1,4 +1,4 @@
-"""What starts the parts of a campaign on nodes: one class an engine, each in a module of its own."""
+"""Engines start the parts of a campaign on nodes: Slurm, this host, and those that other distributions add."""
 
 from __future__ import annotations
 
@@ -24,6 +24,28 @@ from unperturbed.errors import HostError
 from unperturbed.harness.campaign.summary import is_locked
 from unperturbed.harness.nodes.shares import NodePart, read_json, write_json
 from unperturbed.harness.spec.sections.nodes import ENGINE_GROUP, Nodes
+
+__all__ = ["Engine", "Job", "engine_of", "work_command"]
+
+_JOB = "job.json"
+_SECONDS_TO_END = 10.0
+
+_OVER = frozenset(
+    ("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "TIMEOUT")
+)
+"""States of jobs that have ended; squeue may still list these for some minutes."""
+_TAKEN = frozenset(("BOOT_FAIL", "NODE_FAIL", "PREEMPTED"))
+"""States of jobs that were ended for a reason outside of them."""
+_LOST = ("ReqNodeNotAvail", "DOWN", "NodeDown", "Node_Not_Avail", "BadConstraints")
+"""Parts of the reasons of jobs that wait for a node that is down, drained or gone."""
+_UNREACHABLE = ("Unable to contact", "Connection refused", "Communication connection failure", "Socket timed out")
+_NO_REASON = ("None", "")
+_TIMEOUT_S = 60
+
+_ALONE = ("--nodes=1", "--ntasks=1", "--exclusive", "--mem=0", "--hint=nomultithread")
+"""A whole node for one task: nothing else of Slurm measures beside it."""
+_QUIET = ("--acctg-freq=0", "--no-requeue", "--open-mode=append")
+"""Accounting does not poll the job. A requeued job would land on another node; a part is submitted again instead."""
 
 
 @dataclass(frozen=True)
@@ -104,10 +126,6 @@ def work_command(part: NodePart) -> tuple[str, ...]:
     return (sys.executable, "-m", "unperturbed.harness.cli", "work", str(part.folder))
 
 
-_JOB = "job.json"
-_SECONDS_TO_END = 10.0
-
-
 class Here(Engine):
     """Executes one part after another on this host: two at a time would disturb each other."""
 
@@ -172,25 +190,12 @@ def _process(folder: Path) -> psutil.Process | None:
     return process if same else None
 
 
-_OVER = frozenset(
-    ("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "TIMEOUT")
-)
-"""States of jobs that have ended; squeue may still list these for some minutes."""
-_TAKEN = frozenset(("BOOT_FAIL", "NODE_FAIL", "PREEMPTED"))
-"""States of jobs that were ended for a reason outside of them."""
-_LOST = ("ReqNodeNotAvail", "DOWN", "NodeDown", "Node_Not_Avail", "BadConstraints")
-"""Parts of the reasons of jobs that wait for a node that is down, drained or gone."""
-_NO_REASON = ("None", "")
-_TIMEOUT_S = 60
-
-_ALONE = ("--nodes=1", "--ntasks=1", "--exclusive", "--mem=0", "--hint=nomultithread")
-"""A whole node for one task: nothing else of Slurm measures beside it."""
-_QUIET = ("--acctg-freq=0", "--no-requeue", "--open-mode=append")
-"""Accounting does not poll the job. A requeued job would land on another node; a part is submitted again instead."""
-
-
 class Slurm(Engine):
-    """Submits a job a part."""
+    """Submits a job a part by Slurm's own commands; each has a node to itself.
+
+    A job is known by its name, which holds the campaign's identity: whoever coordinates after another was killed finds
+    the jobs that run, and does not see jobs of the user's other work. Accounting is not queried.
+    """
 
     name = "slurm"
     pause = 0.5
@@ -214,12 +219,7 @@ class Slurm(Engine):
             places = [f"--nodelist={part.owner}"]
         else:
             places = [f"--exclude={','.join(avoid)}"] if avoid else []
-        options = {
-            "constraint": self.nodes.constraint,
-            "partition": self.nodes.partition,
-            "account": self.nodes.account,
-            "time": self.nodes.time,
-        }
+        options = {name: getattr(self.nodes, name) for name in ("constraint", "partition", "account", "time")}
         answer = _ask(
             [
                 "sbatch",
@@ -236,12 +236,10 @@ class Slurm(Engine):
             # A shell that waits for its child would hold back the signal that ends the job.
             script=f"#!/bin/sh\nexec {shlex.join(work_command(part))}\n",
         )
-        if answer is None:
-            return ""  # the controller did not answer; who watches submits again
-        if answer.returncode != 0:
-            message = answer.stderr.strip().removeprefix("sbatch: error: ")
-            return "" if _unreachable(message) else f"sbatch refused the job: {message}"
-        return ""
+        if answer is None or answer.returncode == 0:
+            return ""  # where the controller does not answer, the coordinator submits again
+        message = answer.stderr.strip().removeprefix("sbatch: error: ")
+        return "" if any(word in message for word in _UNREACHABLE) else f"sbatch refused the job: {message}"
 
     def jobs(self, parts: Sequence[NodePart]) -> Mapping[int, Job] | None:
         """Return the jobs that wait or run, by part; None while the controller does not answer."""
@@ -296,11 +294,6 @@ def _ask(command: Sequence[str], *, script: str | None = None) -> subprocess.Com
         )
     except subprocess.TimeoutExpired:
         return None
-
-
-def _unreachable(message: str) -> bool:
-    words = ("Unable to contact", "Connection refused", "Communication connection failure", "Socket timed out")
-    return any(word in message for word in words)
 
 
 def engine_of(nodes: Nodes, folder: Path, identity: str) -> Engine:

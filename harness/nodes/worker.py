@@ -11,10 +11,9 @@ import fcntl
 import os
 import platform
 import re
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal, TypeAlias
@@ -22,7 +21,7 @@ from typing import Literal, TypeAlias
 from unperturbed.errors import HostError, RunError, SpecError, UnperturbedError
 from unperturbed.harness.campaign.execution import CAMPAIGN, run_campaign
 from unperturbed.harness.campaign.manifest import Manifest
-from unperturbed.harness.campaign.preparation import Workspace, shared_workspace
+from unperturbed.harness.campaign.preparation import shared_workspace
 from unperturbed.harness.campaign.progress import Progress
 from unperturbed.harness.campaign.summary import is_locked
 from unperturbed.harness.host.kernel_files import REAL, text
@@ -58,7 +57,7 @@ Ending = Literal["over", "refused", "elsewhere", "error"]
 
 
 @dataclass(frozen=True)
-class Outcome:
+class WorkOutcome:
     """How the work at a part ended."""
 
     # {"over", "refused", "elsewhere", "error"}: `refused`: this node differs from those that make the other parts;
@@ -74,7 +73,7 @@ def _make_runs(spec: CampaignSpec, part: NodePart, progress: Progress) -> None:
     run_campaign(share_of(spec, part.number), part.folder, progress)
 
 
-def work(folder: Path, progress: Progress, makers: Mapping[str, Maker] = MappingProxyType({})) -> Outcome:
+def work(folder: Path, progress: Progress, makers: Mapping[str, Maker] = MappingProxyType({})) -> WorkOutcome:
     """Make the runs of a part, or what is left of them.
 
     `makers`: What makes the runs of a part, by the purpose of its folder; a plain campaign's need none.
@@ -89,29 +88,23 @@ def work(folder: Path, progress: Progress, makers: Mapping[str, Maker] = Mapping
     if is_locked(folder):
         raise SpecError(f"{folder}: another process is working on this part")
     part, node = NodePart(int(folder.name), folder), this_node()
-    with _alone(folder):
+    with (folder / _LOCK).open("a") as file:
+        try:  # before its builds are copied
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise SpecError(f"{folder}: another process is working on this part") from None
         try:
             outcome = _work(campaign, home, part, node, progress, makers)
         except UnperturbedError as error:
-            outcome = Outcome("error", node, str(error), error.exit_code)
+            outcome = WorkOutcome("error", node, str(error), error.exit_code)
         write_json(folder / OUTCOME, vars(outcome))
     return outcome
 
 
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Lock a part against another process that would work at it, from before its builds are copied."""
-    with (folder / _LOCK).open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise SpecError(f"{folder}: another process is working on this part") from None
-        yield
-
-
 def _work(
     spec: CampaignSpec, home: Path, part: NodePart, node: str, progress: Progress, makers: Mapping[str, Maker]
-) -> Outcome:
+) -> WorkOutcome:
+    """Make the runs of a part, unless this node must not."""
     with Manifest(home / "campaign.sqlite", read_only=True) as manifest:
         kind = kind_of(manifest) or VERDICTS
     share = kind.share(spec, part.number)
@@ -120,48 +113,32 @@ def _work(
     if workspace is None:
         raise SpecError(f"{part.folder} is no part of a campaign")
     parts = parts_of(home, spec.nodes.count if spec.nodes else 0)
-    make = partial({CAMPAIGN: _make_runs, **makers}[kind.part], spec, part, progress)
-    if copy is None:
-        return _work_from(workspace, share, home, part, parts, node, progress, make)
-    if part.owner is not None and (why := claim(part, parts, node)):
-        return Outcome("elsewhere", node, why, HostError.exit_code)  # before anything is copied
     with ExitStack() as kept:
-        try:
-            copies = kept.enter_context(staged(share, home, workspace, Path(copy)))
-        except HostError as error:  # another node may have room for it
-            return Outcome("refused", node, f"the node {node}: {error}", error.exit_code)
-        return _work_from(copies, share, home, part, parts, node, progress, make)
-
-
-def _work_from(
-    workspace: Workspace,
-    share: CampaignSpec,
-    home: Path,
-    part: NodePart,
-    parts: tuple[NodePart, ...],
-    node: str,
-    progress: Progress,
-    make: Callable[[], None],
-) -> Outcome:
-    """Make the runs from these builds and inputs, unless this node must not."""
-    own = node_facts(share, workspace.builds, workspace.inputs)
-    first = home / FOLDER / _FIRST
-    write_once(first, {"node": node, "facts": own})
-    known = read_json(first) or {}
-    hard, soft = differences(known.get("facts", {}), own)
-    if hard:
-        why = f"the node {node} differs from {known.get('node')}, which began: {'; '.join(hard)}"
-        return Outcome("refused", node, why, HostError.exit_code)
-    if why := claim(part, parts, node):
-        return Outcome("elsewhere", node, why, HostError.exit_code)
-    for difference in soft:
-        progress.note(f"the node {node} differs from {known.get('node')} in {difference}")
-    write_json(part.folder / _FIRST, {"node": node, "facts": own, "differs": list(soft)})
-    make()
+        if copy is not None:
+            if part.owner is not None and (why := claim(part, parts, node)):
+                return WorkOutcome("elsewhere", node, why, HostError.exit_code)  # before anything is copied
+            try:
+                workspace = kept.enter_context(staged(share, home, workspace, Path(copy)))
+            except HostError as error:  # another node may have room for it
+                return WorkOutcome("refused", node, f"the node {node}: {error}", error.exit_code)
+        own = node_facts(share, workspace.builds, workspace.inputs)
+        first = home / FOLDER / _FIRST
+        write_once(first, {"node": node, "facts": own})
+        known = read_json(first) or {}
+        hard, soft = differences(known.get("facts", {}), own)
+        if hard:
+            why = f"the node {node} differs from {known.get('node')}, which began: {'; '.join(hard)}"
+            return WorkOutcome("refused", node, why, HostError.exit_code)
+        if why := claim(part, parts, node):
+            return WorkOutcome("elsewhere", node, why, HostError.exit_code)
+        for difference in soft:
+            progress.note(f"the node {node} differs from {known.get('node')} in {difference}")
+        write_json(part.folder / _FIRST, {"node": node, "facts": own, "differs": list(soft)})
+        {CAMPAIGN: _make_runs, **makers}[kind.part](spec, part, progress)
     with reading(part) as manifest:
         failed = manifest.counts().get("failed", 0)
-    # No message: whoever watches reads the manifest, where each failed run has its error.
-    return Outcome("over", node, exit_code=RunError.exit_code if failed else 0)
+    # No message: the coordinator reads the manifest, where each failed run has its error.
+    return WorkOutcome("over", node, exit_code=RunError.exit_code if failed else 0)
 
 
 def node_facts(
