@@ -8,10 +8,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rich.markup import escape
+
 from unperturbed.common.wording import BAD, NOTE, counted, duration, visible
 from unperturbed.errors import HostError, MissingExtraError, SpecError
 from unperturbed.harness.cli.paths import open_page
 from unperturbed.harness.cli.streams import print_json
+from unperturbed.harness.cli.terminal import describe_passes, terminal
+from unperturbed.harness.cli.warming import warm_once
 
 if TYPE_CHECKING:
     from unperturbed.harness.campaign.manifest import State
@@ -38,7 +42,6 @@ def run_and_show(
     from unperturbed.common.extras import is_installed
     from unperturbed.harness.campaign.execution import run_campaign
     from unperturbed.harness.campaign.manifest import Manifest
-    from unperturbed.harness.cli.warming import warm_once
 
     if arguments.no_check:
         with progress:
@@ -109,7 +112,6 @@ def run_and_show_nodes(
         return _show_measured(folder, read_status(folder).runs, arguments, progress, missing=notes)
     # Not loaded before: nodes would wait for it.
     from unperturbed.harness.cli.verdicts import show_nodes
-    from unperturbed.harness.cli.warming import warm_once
     from unperturbed.harness.results.by_node import judge_nodes
 
     warm_once("alignment", progress.step)
@@ -178,7 +180,6 @@ def show_plan(spec: CampaignSpec, folder: Path, *, as_json: bool) -> int:
 
     `folder`: The campaign's folder, which need not be there. Runs of an earlier session there are counted.
     """
-    from unperturbed.harness.cli.terminal import describe_passes
     from unperturbed.harness.host.doctor import examine
     from unperturbed.harness.studies.readiness import check_spec
 
@@ -255,10 +256,6 @@ def _builds(ready: Readiness) -> dict[str, list[str]]:
 
 
 def _print_plan(ready: Readiness, described: Mapping[str, Any]) -> None:
-    from rich.markup import escape
-
-    from unperturbed.harness.cli.terminal import terminal
-
     console = terminal()
     for key, command in described["commands"].items():
         console.print(f"command {escape(key)}: {escape(visible(command))}", soft_wrap=True)

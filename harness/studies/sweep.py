@@ -47,7 +47,7 @@ from unperturbed.harness.spec.sections.program import PROGRAM_PATH
 from unperturbed.harness.spec.sweep_points import at_a_point, points
 from unperturbed.harness.spec.values.parameters import Value
 from unperturbed.harness.studies.sweep_plan import Step, check_sweep_budget, plan_sweep, steps, surplus
-from unperturbed.harness.studies.sweep_table import Recorded, SweepTable, join_recorded, read_recorded, write_table
+from unperturbed.harness.studies.sweep_table import Recorded, SweepTable, read_recorded, write_table
 
 _LONGER_THAN_ANY_RUN_NS = 400 * 24 * 3600 * 1_000_000_000
 _RECORDS, _RECORDS_OF_THREADS = 64, 8192
@@ -89,7 +89,7 @@ def run_sweep(spec: CampaignSpec, folder: Path, progress: Progress, *, part: int
             untouched = workspace.builds.get(REFERENCE)
             _SweepQueue(session, untouched, wanted, every, states, passes, manifest, progress).make_all()
         finally:
-            table = write_table(spec, folder, manifest, wanted, every, own)
+            table = write_table(spec, folder, manifest, [read_recorded(spec, manifest, wanted, every, own)])
         return table
 
 
@@ -318,4 +318,4 @@ def _join(coordination: Coordination, folder: Path) -> SweepTable:
         nodes.append({"node": node, "part": part.name, "host": host, "differs": list(differs)})
         if differs:
             notes.append(f"{node} differs from the node that began in {listing(differs)}.")
-    return join_recorded(spec, folder, coordination.manifest, recorded, every, notes=notes, host=None, nodes=nodes)
+    return write_table(spec, folder, coordination.manifest, recorded, notes=notes, host=None, nodes=nodes)

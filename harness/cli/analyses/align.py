@@ -6,8 +6,13 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rich.markup import escape
+
+from unperturbed.errors import SpecError, UnperturbedError
 from unperturbed.harness.cli.paths import require_trace, require_writable_path
 from unperturbed.harness.cli.streams import print_json
+from unperturbed.harness.cli.terminal import print_note, terminal
+from unperturbed.harness.cli.warming import warm_once
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -61,7 +66,6 @@ class Command:
         """Align, print, draw; 0 when it could be done."""
         from unperturbed.analysis.alignment import align, map_region, matching_counters
         from unperturbed.collectors import Trace
-        from unperturbed.harness.cli.warming import warm_once
 
         _refuse(arguments)
         region = _region(arguments.region)
@@ -101,7 +105,6 @@ def _named_by_spec(a: Trace, b: Trace, arguments: argparse.Namespace) -> tuple[s
     """Return the metrics of `align_on` that both runs have, if they are of one campaign whose spec names some."""
     import yaml
 
-    from unperturbed.errors import UnperturbedError
     from unperturbed.harness.results.recorded import recorded_campaign
 
     runs = [given if given.is_dir() else given.parent for given in (arguments.first, arguments.second)]
@@ -118,8 +121,6 @@ def _named_by_spec(a: Trace, b: Trace, arguments: argparse.Namespace) -> tuple[s
 
 
 def _refuse(arguments: argparse.Namespace) -> None:
-    from unperturbed.errors import SpecError
-
     if arguments.method == "paper" and arguments.penalty is not None:
         raise SpecError("--penalty and --method paper exclude each other: the paper has no penalty")
     if arguments.penalty is not None and not 0 <= arguments.penalty < float("inf"):
@@ -143,8 +144,6 @@ def _show_region(region: tuple[int, int], mapped: Region, *, certain: bool) -> N
 
 
 def _region(text: str | None) -> tuple[int, int] | None:
-    from unperturbed.errors import SpecError
-
     if text is None:
         return None
     start, colon, stop = text.partition(":")
@@ -155,10 +154,8 @@ def _region(text: str | None) -> tuple[int, int] | None:
 
 def _show(alignment: Alignment) -> None:
     import numpy as np
-    from rich.markup import escape
 
     from unperturbed.analysis.alignment import describe, resample
-    from unperturbed.harness.cli.terminal import print_note, terminal
 
     console = terminal()
     for name, value in describe.facts(alignment):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from unperturbed.errors import SpecError
 from unperturbed.harness.cli.options import add_fail_on, add_jobs, format_options, judging
 from unperturbed.harness.cli.paths import CAMPAIGN_OR_SPEC, campaign_folder, is_on_nodes, open_page
+from unperturbed.harness.cli.warming import warm_once
 
 if TYPE_CHECKING:
     from unperturbed.harness.results.judge import Judgement
@@ -81,7 +82,6 @@ class Command:
     def run(self, arguments: argparse.Namespace) -> int:
         """Judge the campaign; 1 when runs failed, 4 when something is perturbed, or as `--fail-on` sets."""
         from unperturbed.harness.cli.verdicts import show_judgement
-        from unperturbed.harness.cli.warming import warm_once
         from unperturbed.harness.results.recorded import recorded_campaign
 
         if arguments.format is not None or arguments.baseline or arguments.checked:
@@ -115,7 +115,6 @@ def _judge(folder: Path, spec: CampaignSpec, arguments: argparse.Namespace, *, w
 def _check_nodes(folder: Path, arguments: argparse.Namespace) -> int:
     """Judge a campaign on nodes again."""
     from unperturbed.harness.cli.verdicts import show_nodes
-    from unperturbed.harness.cli.warming import warm_once
     from unperturbed.harness.nodes.shares import whole_campaign
     from unperturbed.harness.results.by_node import judge_nodes
 
@@ -137,7 +136,6 @@ def _check_imported(arguments: argparse.Namespace) -> int:
     """Import runs into a folder that is removed again, and judge them; `unperturbed import` makes one that stays."""
     from unperturbed.common.scratch import scratch_folder
     from unperturbed.harness.cli.verdicts import show_judgement
-    from unperturbed.harness.cli.warming import warm_once
     from unperturbed.harness.imports.campaign import Group, import_campaign
     from unperturbed.harness.results.recorded import recorded_campaign
 

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from unperturbed.errors import SpecError
+from unperturbed.harness.cli.paths import require_writable_path
 
 
 class Command:
@@ -79,8 +80,6 @@ def _of_source(arguments: argparse.Namespace) -> Path:
 
 
 def _write(spec: Path, text: str) -> Path:
-    from unperturbed.harness.cli.paths import require_writable_path
-
     require_writable_path(spec)
     try:
         with spec.open("x", encoding="utf-8") as file:

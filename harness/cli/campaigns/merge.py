@@ -6,8 +6,11 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from unperturbed.errors import SpecError
 from unperturbed.harness.cli.paths import CAMPAIGN_OR_SPEC, campaign_folder
 from unperturbed.harness.cli.streams import print_json
+from unperturbed.harness.cli.terminal import print_note, terminal
+from unperturbed.harness.cli.warming import warm_once
 
 if TYPE_CHECKING:
     from unperturbed.harness.results.merging import MergedCampaign
@@ -45,8 +48,6 @@ class Command:
 
     def run(self, arguments: argparse.Namespace) -> int:
         """Merge and write; return 0."""
-        from unperturbed.errors import SpecError
-        from unperturbed.harness.cli.warming import warm_once
         from unperturbed.harness.exports import choose_format, export
         from unperturbed.harness.results.merging import merge_campaign
 
@@ -77,7 +78,6 @@ def _described(found: MergedCampaign, out: Path) -> dict[str, object]:
 
 def _show(found: MergedCampaign, out: Path) -> None:
     from unperturbed.analysis.alignment import describe
-    from unperturbed.harness.cli.terminal import print_note, terminal
 
     console = terminal()
     console.print(describe.merge_table(found.merged, found.rejected).to_rich())

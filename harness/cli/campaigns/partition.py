@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from rich.markup import escape
 
+from unperturbed.common.table import style_of
 from unperturbed.common.wording import BAD, UNDECIDED, counted, duration
 from unperturbed.harness.campaign.summary import HOME
 from unperturbed.harness.cli.options import add_progress_option
@@ -17,6 +18,7 @@ from unperturbed.harness.cli.paths import open_page
 from unperturbed.harness.cli.running import cancel_jobs
 from unperturbed.harness.cli.streams import print_json
 from unperturbed.harness.cli.terminal import TerminalProgress, chosen_progress, terminal
+from unperturbed.harness.cli.warming import warm_once
 
 if TYPE_CHECKING:
     from unperturbed.analysis.partition import Forecast, Measurement, Plan
@@ -76,7 +78,6 @@ class Command:
 
         0 when every metric is in a certified subset, 4 when one is in none, 1 when a run failed, 130 when interrupted.
         """
-        from unperturbed.harness.cli.warming import warm_once
         from unperturbed.harness.spec.load import load_spec
         from unperturbed.harness.studies.partition import SearchOptions, partition_campaign
         from unperturbed.harness.studies.partition_on_nodes import partition_on_nodes
@@ -136,7 +137,6 @@ def _show_measurement(progress: TerminalProgress, measurement: Measurement) -> N
     """Show one measurement of the search."""
     from unperturbed.analysis.partition import STAGES
     from unperturbed.analysis.perturbation import verdict_cell
-    from unperturbed.common.table import style_of
 
     outcome, runs = measurement.outcome, measurement.runs_used
     facts: dict[str, object] = {"stage": measurement.stage, "subset": list(measurement.subset), "runs": runs}

@@ -8,6 +8,7 @@ from pathlib import Path
 from unperturbed.errors import HostError
 from unperturbed.harness.cli.options import add_jobs, judging
 from unperturbed.harness.cli.paths import CAMPAIGN_OR_SPEC, campaign_folder, is_on_nodes, open_page
+from unperturbed.harness.cli.warming import warm_once
 
 
 class Command:
@@ -31,7 +32,6 @@ class Command:
     def run(self, arguments: argparse.Namespace) -> int:
         """Write the report, and the comparison where another campaign is given; return 0."""
         from unperturbed.analysis.report import render_comparison, write_page
-        from unperturbed.harness.cli.warming import warm_once
         from unperturbed.harness.nodes.shares import whole_campaign
         from unperturbed.harness.results.by_node import judge_nodes
         from unperturbed.harness.results.judge import judge

@@ -7,7 +7,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rich.markup import escape
+
+from unperturbed.errors import SpecError
 from unperturbed.harness.cli.streams import print_json
+from unperturbed.harness.cli.terminal import terminal
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -30,7 +34,6 @@ class Command:
 
     def run(self, arguments: argparse.Namespace) -> int:
         """Build, look, and print; 2 when a metric has no place in the program."""
-        from unperturbed.errors import SpecError
         from unperturbed.harness.program.sites import find_all_sites, unplaced
         from unperturbed.harness.spec.load import load_spec
         from unperturbed.harness.spec.sweep_points import at_a_point
@@ -69,8 +72,6 @@ def _as_json(found: SpecSites) -> dict[str, Any]:
 
 
 def _show(found: SpecSites, *, most: int | None) -> None:
-    from unperturbed.harness.cli.terminal import terminal
-
     console = terminal(whole_rows=True)
     for metric in found.metrics:
         _show_metric(console, metric, most)
@@ -79,8 +80,6 @@ def _show(found: SpecSites, *, most: int | None) -> None:
 
 
 def _show_metric(console: Console, metric: MetricSites, most: int | None) -> None:
-    from rich.markup import escape
-
     count = len(metric.sites)
     places = f"{count} place{'' if count == 1 else 's'}" if count else "[bold red]no place[/bold red]"
     event = ", ".join(f"{key}: {_inner(value)}" for key, value in metric.event.to_json().items())

@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from unperturbed.errors import HostError, RunError
 from unperturbed.harness.cli.options import add_progress_option
+from unperturbed.harness.cli.terminal import chosen_progress
 
 
 class Command:
@@ -24,9 +26,7 @@ class Command:
 
     def run(self, arguments: argparse.Namespace) -> int:
         """Make what is left of the part; return 1 when runs failed."""
-        from unperturbed.errors import HostError, RunError
         from unperturbed.harness.campaign.execution import SEARCH, SWEEP
-        from unperturbed.harness.cli.terminal import chosen_progress
         from unperturbed.harness.nodes.worker import work
         from unperturbed.harness.studies.partition_on_nodes import make_search_part
         from unperturbed.harness.studies.sweep import make_sweep_part

@@ -9,7 +9,10 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from unperturbed.common.wording import did_you_mean
+from unperturbed.errors import SpecError
 from unperturbed.harness.cli.streams import print_json
+from unperturbed.harness.cli.warming import remember_warmed, warmers
 
 _PARTS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "kernels": (("kernels/*",), "compiled loops of the analyses; `cache warm` makes them"),
@@ -27,8 +30,6 @@ class Command:
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         """Add what to do, and with which part."""
-        from unperturbed.harness.cli.warming import warmers
-
         todo = parser.add_subparsers(dest="action", required=True, metavar="info|clear|warm")
         info = todo.add_parser("info", help="show what the cache holds, and its size")
         info.add_argument("--json", action="store_true", help="print it as JSON")
@@ -54,9 +55,6 @@ class Command:
 
 
 def _require_known(parts: list[str], known: Mapping[str, object]) -> None:
-    from unperturbed.common.wording import did_you_mean
-    from unperturbed.errors import SpecError
-
     for part in parts:
         if part not in known:
             there = f"there are {', '.join(known)}"
@@ -109,8 +107,6 @@ def _clear(folder: Path, parts: list[str]) -> None:
 
 
 def _warm(parts: list[str]) -> None:
-    from unperturbed.harness.cli.warming import remember_warmed, warmers
-
     known = warmers()
     _require_known(parts, known)
     for name, compile_kernels in known.items():

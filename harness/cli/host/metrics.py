@@ -7,7 +7,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from rich.markup import escape
+
+from unperturbed.common.table import Column, Table
+from unperturbed.errors import SpecError
 from unperturbed.harness.cli.streams import print_json
+from unperturbed.harness.cli.terminal import terminal
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -39,7 +44,6 @@ class Command:
     def run(self, arguments: argparse.Namespace) -> int:
         """Try the events and print what came of it; 2 when no metric matches."""
         from unperturbed.collectors.planning.listing import list_metrics, nearest
-        from unperturbed.errors import SpecError
 
         listing = list_metrics(arguments.compiler, pattern=arguments.pattern, source=arguments.source)
         if not listing.metrics and not listing.perf_metrics:
@@ -82,10 +86,7 @@ def _as_json(listing: Listing) -> dict[str, Any]:
 
 def _show(listing: Listing, *, refused: bool, whole: bool) -> None:
     """Print a table a source, the metrics that no source counts, then what fits one run."""
-    from rich.markup import escape
-
     from unperturbed.collectors.sources import source_names
-    from unperturbed.harness.cli.terminal import terminal
 
     console = terminal(whole_rows=True)
     for source in source_names():
@@ -137,8 +138,6 @@ def _summary(dead: Sequence[CatalogueEntry]) -> Iterator[str]:
 
 
 def _show_tracepoints(console: Console, listing: Listing) -> None:
-    from rich.markup import escape
-
     number = sum(listing.tracepoints.values())
     if listing.tracepoint_problem:
         console.print(f"[bold]tracepoints[/bold]: {escape(listing.tracepoint_problem)}", soft_wrap=True)
@@ -154,8 +153,6 @@ def _show_tracepoints(console: Console, listing: Listing) -> None:
 
 def _show_perf_metrics(console: Console, listing: Listing) -> None:
     """Print metrics of perf's tables, which a spec asks for under `derived`."""
-    from unperturbed.common.table import Column, Table
-
     rows = [
         (f"perf-metric:{metric.asked}", ", ".join(metric.groups), metric.meaning) for metric in listing.perf_metrics
     ]
@@ -165,8 +162,6 @@ def _show_perf_metrics(console: Console, listing: Listing) -> None:
 
 
 def _summarise_perf_metrics(console: Console, listing: Listing) -> None:
-    from rich.markup import escape
-
     if listing.perf_metric_problem:
         console.print(f"[bold]perf's metrics[/bold]: {escape(listing.perf_metric_problem)}", soft_wrap=True)
         return
@@ -186,8 +181,6 @@ def _table(
     last: str,
     describe: Callable[[CatalogueEntry], str],
 ) -> None:
-    from unperturbed.common.table import Column, Table
-
     rows: list[tuple[str, ...]] = [
         (metric.name, metric.best.unit, metric.best.kind, metric.best.meaning, describe(metric)) for metric in metrics
     ]

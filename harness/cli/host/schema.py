@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from unperturbed.harness.cli.streams import print_json
+
 
 class Command:
     """Print a JSON Schema: of the spec, for editors that complete and check YAML, or of a file of results."""
@@ -21,7 +23,6 @@ class Command:
 
     def run(self, arguments: argparse.Namespace) -> int:
         """Print the schema."""
-        from unperturbed.harness.cli.streams import print_json
         from unperturbed.harness.results.schemas import result_schema
         from unperturbed.harness.spec.schema import json_schema
 

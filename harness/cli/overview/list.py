@@ -7,8 +7,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from unperturbed.common.table import Cell, Column, Table
+from unperturbed.errors import SpecError
 from unperturbed.harness.campaign.summary import HOME
 from unperturbed.harness.cli.streams import print_json
+from unperturbed.harness.cli.terminal import terminal
 
 if TYPE_CHECKING:
     from unperturbed.common.table import Tone
@@ -39,7 +42,6 @@ class Command:
 
     def run(self, arguments: argparse.Namespace) -> int:
         """Print a row a campaign; return 0."""
-        from unperturbed.errors import SpecError
         from unperturbed.harness.campaign.summary import find_campaigns, read_summary
 
         folder: Path = arguments.folder or (HOME if HOME.is_dir() else Path())
@@ -56,9 +58,6 @@ class Command:
 
 
 def _show(found: Sequence[CampaignSummary]) -> None:
-    from unperturbed.common.table import Cell, Column, Table
-    from unperturbed.harness.cli.terminal import terminal
-
     console = terminal(whole_rows=True)
     rows: list[list[Cell | str]] = []
     for summary in found:

@@ -7,8 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rich.markup import escape
+
+from unperturbed.common.table import Cell, Column, Table
+from unperturbed.common.wording import duration
 from unperturbed.harness.cli.paths import CAMPAIGN_OR_SPEC, campaign_folder
 from unperturbed.harness.cli.streams import print_json
+from unperturbed.harness.cli.terminal import terminal
 
 if TYPE_CHECKING:
     from unperturbed.common.table import Tone
@@ -42,12 +47,6 @@ class Command:
 
 
 def _show(status: CampaignStatus) -> None:
-    from rich.markup import escape
-
-    from unperturbed.common.table import Cell, Column, Table
-    from unperturbed.common.wording import duration
-    from unperturbed.harness.cli.terminal import terminal
-
     console = terminal(whole_rows=True)
     kind = "" if status.purpose == "a campaign" else f" ({status.purpose.removeprefix('a ')})"
     started = f", started {status.begun[:16].replace('T', ' ')}" if status.begun else ""
@@ -74,8 +73,6 @@ def _show(status: CampaignStatus) -> None:
 
 def _remarks(part: PartStatus) -> list[str]:
     """Return what the table cannot hold: the run being made, why the part waits, and what failed."""
-    from unperturbed.common.wording import duration
-
     found = []
     if part.current is not None:
         now = part.current
