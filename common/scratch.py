@@ -90,7 +90,7 @@ def _host() -> str:
 
 def _sweep(above: Path) -> None:
     """Remove what this user's processes on this host left that are gone."""
-    with contextlib.suppress(OSError), os.scandir(above) as entries:  # whoever makes a file there says what is wrong
+    with contextlib.suppress(OSError), os.scandir(above) as entries:  # making a file there raises the same error
         for entry in entries:
             named = _NAME.fullmatch(entry.name)
             if named is None or named["host"] != _host():

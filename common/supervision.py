@@ -90,8 +90,8 @@ def start(command: Sequence[str | os.PathLike[str]], **options: Any) -> subproce
 
 
 def end(process: subprocess.Popen[Any]) -> None:
-    """Kill what is left of a program that `start` started, and wait for it."""
-    with contextlib.suppress(ProcessLookupError):  # its group is gone already: that is what was wanted
+    """Kill all processes of a program that `start` started, and wait for it."""
+    with contextlib.suppress(ProcessLookupError):  # its group has ended already
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     _tell_watcher(f"-{process.pid}\n")

@@ -1,4 +1,4 @@
-"""The result of a campaign on nodes: verdicts over nodes, and what a reader must know besides."""
+"""The result of a campaign on nodes: verdicts over nodes, and notes for their reader."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class NodeVerdicts(Framed, Result):
         )
 
     def sentences(self) -> tuple[str, ...]:
-        """Return what a reader must know besides the tables, a sentence each."""
+        """Return notes on the tables, a sentence each."""
         found = list(self.notes)
         few = {len(one.nodes) for one in self.combined if one.type is None}
         if few:

@@ -36,7 +36,7 @@ GROUP = "unperturbed.commands"
 
 
 class Command(Protocol):
-    """What the class of a command has.
+    """The interface of a command's class.
 
     An attribute `resumable = True` says that the same command continues after an interruption, and `takes_program =
     True` that the words behind the first `--` are another program's: they are `arguments.program`, a list, and are

@@ -106,14 +106,14 @@ class _Interrupt:
 
 
 class _EventHandler(logging.Handler):
-    """Prints what is logged as events."""
+    """Prints log records as events."""
 
     def emit(self, record: logging.LogRecord) -> None:
         print_event("log", what=record.getMessage())
 
 
 def _show_log(arguments: argparse.Namespace, *, as_events: bool) -> None:
-    """Show on stderr what the library logs before long work, such as compiling a kernel for the first time."""
+    """Show the library's log on stderr: it announces long work, such as compiling a kernel for the first time."""
     handler = _EventHandler() if as_events else logging.StreamHandler()
     handler.setFormatter(logging.Formatter("  %(message)s"))
     logger = logging.getLogger("unperturbed")
@@ -181,7 +181,7 @@ def _require_ending_files(arguments: argparse.Namespace) -> None:
         try:
             mode = path.stat().st_mode
         except (OSError, ValueError):
-            continue  # whoever opens it says why
+            continue  # opening it raises the same error
         if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
             raise SpecError(f"{path} is a pipe, a socket or a device: write its content to a file, and name that")
 

@@ -68,7 +68,7 @@ class Drafted:
 
 @contextmanager
 def _faults_of_options() -> Iterator[None]:
-    """Name no line of a spec that was not written: what is wrong in it was typed."""
+    """Report faults without a line of the spec, which is not written yet: the user typed options."""
     from unperturbed.harness.spec.errors import InvalidSpec
 
     try:

@@ -24,7 +24,7 @@ _ADVICE = {
     errno.EMFILE: "raise the limit of open files (ulimit -n)",
 }
 _NO_THREAD = "can't start new thread"
-"""What the interpreter says where the host allows no more."""
+"""The interpreter's message where the host allows no further thread."""
 
 _LIMITS = {"VmPeak": resource.RLIMIT_AS, "VmData": resource.RLIMIT_DATA}
 """Limits of memory, by what /proc/self/status calls the memory that they bound."""

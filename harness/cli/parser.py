@@ -53,7 +53,7 @@ _FOREIGN = {
     "version": "--version",
     "man": "manual",
 }
-"""Words of perf, git, hyperfine, asv, PAPI and others, and what is typed here in their place."""
+"""Commands of perf, git, hyperfine, asv, PAPI and others, and the command here that replaces each."""
 
 _OPTION_OF = {
     **dict.fromkeys(("--folder", "--dir", "--directory", "--output-dir", "--workdir"), "--campaign"),
@@ -67,7 +67,7 @@ _OPTION_OF = {
 """Options of other tools, and what they are called here."""
 
 _ALIKE = 75
-"""How alike an option is to what was typed: `--output` and `--out`."""
+"""Least similarity of an option that is suggested: that of `--output` and `--out`."""
 
 
 def unknown_command(word: str, known: Iterable[str]) -> str:
@@ -114,11 +114,11 @@ _WRONG_USAGE = 2
 
 
 _FILES = {"bash": "_shtab_compgen_files", "zsh": "_files", "fish": "(__fish_complete_path (commandline -ct))"}
-"""What completes a path, as shtab names it for each shell."""
+"""The function of each shell that completes a path, as shtab names it."""
 
 
 def as_given(path: str) -> str:
-    """Return a path's text: the type of arguments of which it matters whether they begin with `./`."""
+    """Return a path's text: the type of arguments whose leading `./` matters."""
     return path
 
 
@@ -146,7 +146,7 @@ class CommandParser(argparse.ArgumentParser):
         self.error(f"unexpected argument{'s' if len(extra) > 1 else ''}: {' '.join(extra)}")
 
     def error(self, message: str) -> NoReturn:
-        """Print what is wrong and what may have been meant; end with exit code 2."""
+        """Print the fault and a suggestion; end with exit code 2."""
         unknown = [word for word in takewhile(lambda word: word != "--", self._words) if self._is_unknown(word)]
         choice = _CHOICE.search(message)
         if unknown:
@@ -200,7 +200,7 @@ def _whole_number(text: str) -> int:
 
 
 def full_parser() -> CommandParser:
-    """Return the parser with the arguments of all commands, for what is made from it: completion and the manual.
+    """Return the parser with the arguments of all commands, for completion and the manual.
 
     Each word that is a path has the attribute `complete`, as shtab reads it.
     """

@@ -71,7 +71,7 @@ def run_and_show(
 
 
 def _run_and_judge(spec: CampaignSpec, folder: Path, progress: TerminalProgress) -> Judgement:
-    """Run what is left of a campaign and judge it; measure once more what only judging shows to be damaged."""
+    """Run what is left of a campaign and judge it; measure runs again once if only judging shows their damage."""
     from unperturbed.harness.campaign.execution import run_campaign
     from unperturbed.harness.campaign.manifest import Manifest
     from unperturbed.harness.campaign.traces import DamagedRunsError
@@ -176,7 +176,7 @@ def runs_that_decide(checked: CampaignVerdicts) -> int | None:
 
 
 def show_plan(spec: CampaignSpec, folder: Path, *, as_json: bool) -> int:
-    """Print the plan of a campaign; return 0, or what the campaign would be refused with.
+    """Print the plan of a campaign; return 0, or the exit code with which the campaign would be refused.
 
     `folder`: The campaign's folder, which need not be there. Runs of an earlier session there are counted.
     """

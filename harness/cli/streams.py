@@ -84,7 +84,7 @@ class _Output:
         self.write("".join(lines))
 
     def flush(self) -> None:
-        """Hand over what was written."""
+        """Flush the stream."""
         self._attempt(self._stream.flush)
 
     def _attempt(self, action: Callable[..., object], *arguments: str) -> None:

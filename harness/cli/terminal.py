@@ -42,7 +42,7 @@ def terminal(*, stderr: bool = False, whole_rows: bool = False) -> Console:
 
 
 def print_note(console: Console, text: str) -> None:
-    """Print what the user should know besides a result."""
+    """Print a note on a result."""
     console.print(f"[yellow]note:[/yellow] {escape(text)}", soft_wrap=True)
 
 
@@ -50,7 +50,7 @@ class _AllVisible(RenderHook):
     """Writes out the controls in all that rich is given, before rich adds its own."""
 
     def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
-        """Return what is drawn in place of these."""
+        """Return renderables that escape controls, in place of these."""
         return [_Visible(renderable) for renderable in renderables]
 
 
@@ -64,7 +64,7 @@ class _Visible:
 
 
 Show = Literal["lines", "all", "none", "json"]
-"""What is shown of a campaign's progress: a line a step, a line a run too, nothing, or a line of JSON an event."""
+"""How progress is shown: one line per step, one per run too, nothing, or one line of JSON per event."""
 
 
 class TerminalProgress:
@@ -100,11 +100,11 @@ class TerminalProgress:
         self.line(f"[dim]{escape(what)} …[/dim]", "step", what=what)
 
     def note(self, what: str) -> None:
-        """Show what the user should know before anything takes its time."""
+        """Show a note before long work."""
         self.line(f"[yellow]note:[/yellow] {escape(what)}", "note", what=what)
 
     def planned(self, estimate: Estimate) -> None:
-        """Show what is about to happen."""
+        """Show the plan."""
         if self._planned and self._plan_once:
             return
         self._planned = True

@@ -33,7 +33,7 @@ def show_judgement(
     as_json: bool,
     fail_on: VerdictName | None = None,
 ) -> int:
-    """Print what a campaign showed; return the exit code.
+    """Print the verdicts of a campaign; return the exit code.
 
     `fail_on`: The mildest verdict that counts as failure; by default that of the spec.
     Result: 1 when runs failed or are missing, which outranks 4; 4 when a configuration has that verdict or a more
@@ -137,7 +137,7 @@ def show_verdicts(spec: CampaignSpec, checked: CampaignVerdicts) -> None:
 
 
 def _kinds_of_rho(checked: CampaignVerdicts) -> str:
-    """Return what the kinds of ρ are that were looked at, in one line."""
+    """Return the kinds of ρ that were compared, each with its meaning, in one line."""
     known = {change.check for verdict in checked.verdicts for change in verdict.changes}
     meanings = {
         "inner": "inner, of two hardware metrics within a run",

@@ -1,6 +1,6 @@
-"""A campaign on nodes from its spec to its last run: build once, submit the parts, watch them, submit what was lost.
+"""A campaign on nodes from its spec to its last run: build once, submit the parts, watch them, submit lost ones again.
 
-Whoever coordinates may be stopped at any point: parts go on without it, and the same command watches them again.
+The coordinating command may be stopped at any point: parts go on without it, and the same command watches them again.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from unperturbed.harness.spec.campaign_spec import CampaignSpec
 _CANCELLED = "cancelled"
 _SHARED_FACTS = ("builds", "sites", "skipped", "inputs", "program", "layout_notes")
 _TRIES = 3
-"""A part is given up once its job has ended so many times without a further run."""
+"""A part is given up once this number of its jobs has ended without a further run."""
 _BETWEEN_LINES_S = 5.0
 _LEAST_FREE_BYTES = 1 << 20
 
@@ -55,7 +55,7 @@ class CancelledError(RunError):
 
 @dataclass
 class _PartState:
-    """What this session knows of a part."""
+    """The state of a part as this session knows it."""
 
     part: NodePart
     planned: int  # Runs that it must have at least
@@ -230,7 +230,7 @@ def run_on_nodes(spec: CampaignSpec, folder: Path, progress: Progress) -> tuple[
 
 @contextmanager
 def coordinated(spec: CampaignSpec, folder: Path, progress: Progress, kind: Kind) -> Iterator[Coordination]:
-    """Hold a campaign's folder, build what is measured, and make the folders of its parts. Nothing is submitted yet."""
+    """Lock a campaign's folder, build its programs, and make the folders of its parts. Nothing is submitted yet."""
     if spec.nodes is None:
         raise SpecError("the spec has no `nodes`")
     folder = folder.absolute()
@@ -306,7 +306,7 @@ def _is_full(folder: Path) -> bool:
 
 
 def _missing(coordination: Coordination) -> tuple[str, ...]:
-    """Return what the campaign ends without; raise where no node can be judged."""
+    """Return a sentence for each part that was given up; raise where no node can be judged."""
     notes, judged, given_up = [], 0, coordination.given_up
     for part in coordination.parts:
         with reading(part) as manifest:

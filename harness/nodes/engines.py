@@ -50,7 +50,7 @@ _QUIET = ("--acctg-freq=0", "--no-requeue", "--open-mode=append")
 
 @dataclass(frozen=True)
 class Job:
-    """What executes a part, or waits for a node."""
+    """A job or process that executes a part, or waits for a node."""
 
     id: str  # Its number: of Slurm's job, or of a process
     state: str  # In the engine's words, such as PENDING or RUNNING
@@ -106,19 +106,19 @@ class Engine(ABC):
 
     @abstractmethod
     def jobs(self, parts: Sequence[NodePart]) -> Mapping[int, Job] | None:
-        """Return what was submitted and is not over, by the part's number; None where that is unknown now."""
+        """Return the jobs that wait or run, by the part's number; None where that is unknown now."""
 
     @property
     def taken(self) -> frozenset[int]:
         """Numbers of the parts whose last job was taken from them: its node failed, or was needed for another's job.
 
-        Such an end says nothing of the part, which is submitted again however often that happens.
+        Such an end is no fault of the part, which is submitted again however often that happens.
         """
         return frozenset()
 
     @abstractmethod
     def cancel(self, parts: Sequence[NodePart]) -> int:
-        """End what was submitted and is not over; return how many jobs that were."""
+        """End the jobs that wait or run; return their number."""
 
 
 def work_command(part: NodePart) -> tuple[str, ...]:
@@ -193,8 +193,8 @@ def _process(folder: Path) -> psutil.Process | None:
 class Slurm(Engine):
     """Submits a job a part by Slurm's own commands; each has a node to itself.
 
-    A job is known by its name, which holds the campaign's identity: whoever coordinates after another was killed finds
-    the jobs that run, and does not see jobs of the user's other work. Accounting is not queried.
+    A job is known by its name, which holds the campaign's identity: a coordinator that is started after another
+    was killed finds the jobs that run, and does not see jobs of the user's other work. Accounting is not queried.
     """
 
     name = "slurm"

@@ -224,7 +224,7 @@ def done_runs(manifest: Manifest) -> dict[str, int]:
 
 
 def differing_facts(part: NodePart) -> tuple[str, ...]:
-    """Return in what the node of a part differs from the node that began, a clause each."""
+    """Return the differences between the node of a part and the node that began, a clause each."""
     known = read_json(part.folder / "facts.json") or {}
     return tuple(str(one) for one in known.get("differs", ()))
 
@@ -234,7 +234,7 @@ class Requests:
     """Runs that are requested of a part batch after batch, where outcomes decide which run is made next.
 
     The coordinator alone writes a part's `requests.json`, the node alone its manifest. Batches are only ever added, and
-    each is planned behind those before it, so that whoever is started again finds the same plan.
+    each is planned behind those before it, so that a process that is started again finds the same plan.
     """
 
     session: str = ""  # The coordinator that may request more; empty where none will
@@ -257,7 +257,7 @@ class Requests:
 
 
 def read_requests(part: NodePart) -> Requests:
-    """Return what is requested of a part; nothing where no file is."""
+    """Return the requests to a part; an empty `Requests` where there is no file."""
     # Opening the folder has a network file system look for a file that was replaced there.
     list(part.folder.iterdir())
     content = read_json(part.folder / _REQUESTS)
@@ -271,7 +271,7 @@ def read_requests(part: NodePart) -> Requests:
 
 @dataclass(frozen=True)
 class Kind:
-    """What the parts of a campaign on nodes make."""
+    """A kind of campaign on nodes: the work of its parts."""
 
     # whole, part: The purpose of the campaign's folder, and that of a part's folder.
     whole: str

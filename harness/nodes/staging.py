@@ -91,7 +91,7 @@ def _make_empty(folder: Path) -> None:
 
 
 def _copy(home: Path, workspace: Workspace, folder: Path) -> Workspace:
-    """Copy every build and the inputs; what a path was below the campaign's folder, it is below this one."""
+    """Copy every build and the inputs; their paths below this folder are those below the campaign's folder."""
     origins = [workspace.inputs]
     for build in filter(None, workspace.builds.values()):
         origins += [build, *filter(Path.is_dir, [build.parent / "layouts"])]

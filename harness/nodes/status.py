@@ -35,7 +35,7 @@ from unperturbed.harness.spec.sections.campaign import PILOT
 
 _SHOWN_FAILURES = 5
 
-# Only a writer may roll back what a killed process left.
+# Only a writer may roll back the journal of a killed process.
 _HALF_WRITTEN = (
     "the manifest was left in the middle of a write by a process that was killed; the run command, repeated, repairs it"
 )
@@ -139,7 +139,7 @@ def read_status(folder: Path) -> CampaignStatus:
 
 
 def _parts(folder: Path, identity: str, kind: Kind) -> tuple[PartStatus, ...]:
-    """Return the state of each part of a campaign on nodes, with what the engine knows of it."""
+    """Return the state of each part of a campaign on nodes, with its job."""
     campaign = whole_campaign(folder)
     if campaign.nodes is None:
         return ()

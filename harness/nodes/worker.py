@@ -1,4 +1,4 @@
-"""What a node does: compare itself with the node that began, claim its part, and make the part's runs.
+"""The work of a node: compare itself with the node that began, claim its part, and make the part's runs.
 
 Each node is compared with its own baseline, so the report shows most differences between nodes and no node is refused
 for them. A node that would run another program or count other metrics is refused, as a mean over nodes would mix two
@@ -80,7 +80,7 @@ def work(folder: Path, progress: Progress, makers: Mapping[str, Maker] = Mapping
     """
     folder = folder.absolute()
     if folder.parent.name != FOLDER or not (folder / "campaign.sqlite").is_file():
-        raise SpecError(f"{folder} is no part of a campaign; parts are the folders CAMPAIGN/{FOLDER}/01, 02, …")
+        raise SpecError(f"{folder} is not a part of a campaign; parts are the folders CAMPAIGN/{FOLDER}/01, 02, …")
     home = folder.parent.parent
     campaign = whole_campaign(home)
     if campaign.nodes is None:
@@ -111,7 +111,7 @@ def _work(
     with reading(part) as manifest:
         workspace, copy = shared_workspace(share, manifest, staged=False), manifest.fact("staged")
     if workspace is None:
-        raise SpecError(f"{part.folder} is no part of a campaign")
+        raise SpecError(f"{part.folder} is not a part of a campaign")
     parts = parts_of(home, spec.nodes.count if spec.nodes else 0)
     with ExitStack() as kept:
         if copy is not None:
@@ -144,7 +144,7 @@ def _work(
 def node_facts(
     spec: CampaignSpec, builds: Mapping[str, Path | None], inputs: Path, *, root: Path = REAL
 ) -> dict[str, str]:
-    """Return what is compared of a node.
+    """Return the facts in which nodes are compared.
 
     `builds`: Folder of each build, None where nothing is built.
     """

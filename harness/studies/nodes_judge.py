@@ -208,14 +208,14 @@ class NodesJudge:
                 self._runs[number].request({name: repetitions})
 
     def explore(self, subset: tuple[str, ...], repetitions: int) -> Outcome:
-        """Make so many further runs of a subset on its node, and judge it by its whole pool there."""
+        """Make further runs of a subset on its node, and judge it by all its runs there."""
         if not repetitions:
             number = self._judged_on[subset]
             return self._outcome(number, self._judges[number].explore(subset, 0))
         return self._on_its_node(subset, repetitions, pooled=True, act=lambda judge, runs: judge.explore(subset, runs))
 
     def certify(self, subset: tuple[str, ...], repetitions: int, level: float) -> Outcome:
-        """Make so many runs of a subset on its node, and judge it by these alone, beside the node's fresh baseline."""
+        """Make runs of a subset on its node, and judge it by these alone, beside the node's fresh baseline."""
         return self._on_its_node(
             subset, repetitions, pooled=False, act=lambda judge, runs: judge.certify(subset, runs, level)
         )
@@ -247,11 +247,11 @@ class NodesJudge:
         return (
             *(sentence for runs in self._runs.values() for sentence in runs.against),
             *(
-                f"Part {self._runs[number].part.name} ended early: {why}; what was to be measured there was measured "
-                "on another node, with all its runs."
+                f"Part {self._runs[number].part.name} ended early: {why}; its candidates were measured on another "
+                "node, with all their runs."
                 for number, why in lost.items()
             ),
-            *((f"{counted(vain, 'further run')} of candidates were made ahead, and not needed.",) if vain else ()),
+            *((f"{counted(vain, 'further run')} of candidates were made ahead and not needed.",) if vain else ()),
         )
 
     def _on_its_node(

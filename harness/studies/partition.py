@@ -64,7 +64,7 @@ class SearchOptions:
 
 @dataclass(frozen=True)
 class Partitioned:
-    """What a search ended with."""
+    """The result of a search."""
 
     plan: Plan  # The best so far where the search was stopped
     failed: bool  # A run failed for good, and the search cannot go on without it; `plan.stopped` says which
@@ -121,7 +121,7 @@ def partition_campaign(
         if lost := reopen_lost(folder, manifest):
             progress.note(lost_note(lost))
         runs = _RunsHere(session, samplings, manifest, progress)
-        if not manifest.has_done():  # what is wrong with an event is said before hours of baseline runs
+        if not manifest.has_done():  # a faulty event is reported before hours of baseline runs
             runs.build(candidate_name(manifest, metrics))
         seconds = [manifest.fact(f"{PILOT}:{name}")["seconds"] for name in samplings]
         settings = settings_of(spec, how, sum(seconds) / len(seconds))
@@ -176,7 +176,7 @@ class SearchRuns(ABC):
     """
 
     place = ""
-    """What precedes a run's number in its name: the part's name and a slash on nodes."""
+    """The prefix of a run's number in its name: on nodes the part's name and a slash."""
 
     def __init__(self, spec: CampaignSpec, folder: Path, manifest: Manifest, counted: dict[str, bool]) -> None:
         self.spec, self.folder, self.manifest, self.counted = spec, folder, manifest, counted
@@ -348,7 +348,7 @@ def silent_notes(metrics: Sequence[str], counted: Mapping[str, bool]) -> tuple[s
 
 
 def uneven_note(baseline: Sequence[Trace]) -> tuple[str, ...]:
-    """Return a sentence on intervals of time of which a busy host leaves some simulated runs far fewer than others."""
+    """Return a note if simulated runs have far fewer intervals of time than others, as on a busy host."""
     lengths = sorted(map(len, baseline))
     timed = baseline[0].names("simulated") and baseline[0].attributes.get("clock") != "work"
     if not timed or lengths[-1] < _UNEVEN * lengths[0]:

@@ -39,7 +39,7 @@ from unperturbed.harness.studies.partition import (
 
 
 def nodes_content(spec: CampaignSpec, plan: Plan, parts: Sequence[NodePart]) -> ReportContent:
-    """Gather what a plan's page shows beside the plan.
+    """Gather the content of a plan's page beside the plan.
 
     Result: Host, settings and example traces are those of the first node; runs are named as `PART/RUN`.
     """
@@ -102,7 +102,7 @@ def partition_on_nodes(
     with coordinated(baselines_alone(spec), folder, progress, SEARCHES) as coordination:
         judge = NodesJudge(coordination, folder)
         try:
-            judge.build(metrics)  # what is wrong with an event is said before hours of baseline runs
+            judge.build(metrics)  # a faulty event is reported before hours of baseline runs
             seconds, passes = judge.begin()
             settings = settings_of(spec, how, seconds)
             parts = len(judge.live)
@@ -145,7 +145,7 @@ _PAUSE_S = 0.1
 def make_search_part(spec: CampaignSpec, part: NodePart, progress: Progress) -> None:
     """Make the runs that are requested of a part, and wait for further requests while there may be any.
 
-    It ends when the search is over, and when no request came for as long as `patience`: whoever coordinated was killed
+    It ends when the search is over, and when no request came for as long as `patience`: the coordinator was killed
     then. Where parts are executed one after another, it ends as soon as nothing is left to be made.
     """
     share = SEARCHES.share(spec, part.number)
@@ -197,7 +197,7 @@ def _candidate(requests: Requests, name: str, manifest: Manifest) -> Configurati
 
 
 def _plan(share: CampaignSpec, passes: list[str], requests: Requests, manifest: Manifest) -> None:
-    """Plan what is requested and not planned, a batch behind the other."""
+    """Plan the requested runs that are not planned yet, batch after batch."""
     design, totals = share.campaign, Counter[str]()
     before = [state.run for state in manifest.runs(hosts=False)]
     for batch in requests.batches:

@@ -65,7 +65,7 @@ class MetricSource:
 
 @dataclass(frozen=True)
 class Readiness:
-    """What a campaign would do on this host."""
+    """The plan of a campaign on this host, and the reasons why it cannot run."""
 
     spec: CampaignSpec
     passes: Passes  # Who counts what; of the metrics that can be counted, when others cannot
@@ -215,7 +215,7 @@ def _compilers(program: Program) -> Iterator[Problem]:
 
 
 def _refusal(subject: str, check: Callable[..., object], *arguments: object) -> Iterator[Problem]:
-    """Yield what a rule of the campaign itself refuses."""
+    """Yield the problem that a check of the campaign raises."""
     try:
         check(*arguments)
     except UnperturbedError as error:
@@ -263,7 +263,7 @@ def _program_itself(spec: CampaignSpec) -> Iterator[Problem]:
 
 
 def _kernel(spec: CampaignSpec) -> Iterator[Problem]:
-    """Yield what the kernel lacks beside counters."""
+    """Yield what this kernel lacks, counters apart."""
     measure = spec.measure
     for source, file in _OS_FILES.items():
         wanted = [name for name in measure.os if _OS_SOURCES[name] == source]

@@ -56,7 +56,7 @@ _STARTS = 7
 _UNCOUNTED = ["none"]
 """How the manifest has a step that counts nothing: its source alone."""
 _FEWEST_POINTS = 3
-"""When the program fails at so many points and has run at none, it will fail at all."""
+"""A program that fails at this number of points, and has run at none, will fail at all."""
 
 
 def run_sweep(spec: CampaignSpec, folder: Path, progress: Progress, *, part: int = 1) -> SweepTable:

@@ -1,4 +1,4 @@
-"""The table of a sweep: built from its finished runs, with what is missing and what limits its use."""
+"""The table of a sweep: built from its finished runs, with its missing rows and the limits of its use."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from unperturbed.harness.spec.sections.parameters import NODE_COLUMN, TIME_COLUM
 from unperturbed.harness.spec.values.parameters import Between, Value
 
 _SHORT = 20
-"""A run is short when the program takes less than so many times what starting any process takes."""
+"""A run is short when the program takes less than this multiple of the time that starting any process takes."""
 _MOST_VALUES = 6
 """Different values of a text column that are shown."""
 
@@ -83,7 +83,7 @@ def read_recorded(
 ) -> Recorded:
     """Read the part of a sweep that a manifest holds.
 
-    `steps`: Names of what is run for each row; empty where no run was planned.
+    `steps`: Names of the steps of each row; empty where no run was planned.
     `points`: The points of the sweep, in the order of their numbers.
     """
     states: dict[tuple[int, int], dict[str, RunState]] = defaultdict(dict)
@@ -171,7 +171,7 @@ class SweepTable(Result):
         return self.frame
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the description of the columns and what is known about the sweep; the rows are in its files."""
+        """Return the description of the columns and the facts of the sweep; the rows are in its files."""
         return {"columns": [vars(column) for column in self.columns], **self.facts}
 
 
@@ -254,7 +254,7 @@ def write_table(
 def _frame(
     spec: CampaignSpec, rows: Sequence[Row], metrics: Mapping[str, Metric]
 ) -> tuple[pl.DataFrame, tuple[Column, ...]]:
-    """Arrange rows as columns: parameters, times, metrics in the order of the spec, what is computed from these."""
+    """Arrange rows as columns: parameters, times, metrics in the order of the spec, derived metrics."""
     measure = spec.measure
     columns = [Column(name, "parameter", source="spec", meaning="parameter of the sweep") for name in spec.parameters]
     if any(row.node for row in rows):

@@ -28,7 +28,7 @@ class Command:
     takes_program = True
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
-        """Add what `run -- PROGRAM` has, as far as it concerns both."""
+        """Add the options of `run -- PROGRAM` that concern both programs."""
         parser.usage = "unperturbed compare [options] -- A its arguments -- B its arguments"
         parser.formatter_class = argparse.RawDescriptionHelpFormatter
         parser.epilog = _EPILOG

@@ -108,7 +108,7 @@ class Command:
 
 
 def _simulated(parts: Iterable[Content]) -> list[str]:
-    """Return the metrics of what is exported that a simulator counted."""
+    """Return the exported metrics that a simulator counted."""
     from unperturbed.harness.studies.sweep_table import SweepTable
 
     found: dict[str, None] = {}
@@ -119,7 +119,7 @@ def _simulated(parts: Iterable[Content]) -> list[str]:
 
 
 def _find(given: Path) -> tuple[Path, Kind]:
-    """Return what the source names, and what it is."""
+    """Return the file or folder that the argument names, and its kind."""
     from unperturbed.collectors.data import TABLE
 
     if given.suffix in (".yaml", ".yml") and given.is_file():
@@ -167,7 +167,7 @@ def _check(arguments: argparse.Namespace, kind: Kind, chosen: Format) -> None:
 
 
 def _read_runs(source: Path, kind: Kind, arguments: argparse.Namespace) -> ExportedRuns:
-    """Return the runs asked for, with what is to be shown on their time axis."""
+    """Return the chosen runs, with the phases and the alignment to show on their time axis."""
     from unperturbed.harness.exports.content.runs import read_runs, single_run
 
     notes: list[str] = []

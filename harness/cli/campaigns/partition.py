@@ -154,7 +154,7 @@ def _show_measurement(progress: TerminalProgress, measurement: Measurement) -> N
 
 
 def _show_plan(plan: Plan, folder: Path, notes: Sequence[str]) -> None:
-    """Print the certified subsets, then what is in none, and where the plan is."""
+    """Print the certified subsets, then the metrics in none, and where the plan is."""
     from unperturbed.analysis.partition import plan_table
 
     console = terminal()

@@ -72,7 +72,7 @@ def _show(status: CampaignStatus) -> None:
 
 
 def _remarks(part: PartStatus) -> list[str]:
-    """Return what the table cannot hold: the run being made, why the part waits, and what failed."""
+    """Return notes below the table: the run being made, why the part waits, and its failures."""
     found = []
     if part.current is not None:
         now = part.current
