@@ -1,4 +1,4 @@
-"""Search for a partition on a real program: candidates are built and run on demand."""
+"""Search for a partition on a real program: candidates are built and run on demand, and the plan becomes a spec."""
 
 from __future__ import annotations
 
@@ -81,8 +81,7 @@ def wanted_metrics(spec: CampaignSpec) -> tuple[str, ...]:
     if spec.parameters:
         raise SpecError(
             f"{spec.path}: this is a sweep (`parameters:`), and perturbation shows in intervals, which its whole "
-            "runs do not have: partition "
-            "the program at one point, by a spec with an interval"
+            "runs do not have: partition the program at one point, by a spec with an interval"
         )
     found = tuple(name for name in spec.measure.software if name != spec.analysis.anchor)
     if not found:
@@ -359,9 +358,6 @@ def uneven_note(baseline: Sequence[Trace]) -> tuple[str, ...]:
     )
 
 
-_SPEC_FOLDER = "{spec}"
-
-
 def plan_text(campaign: CampaignSpec, plan: Plan) -> str:
     """Return the plan as YAML.
 
@@ -385,8 +381,7 @@ def plan_text(campaign: CampaignSpec, plan: Plan) -> str:
     what = "A certified plan" if plan.subsets else "What a search found"
     head = [
         f"# {what}: `unperturbed partition {campaign.path.name}`, {datetime.now(UTC).date().isoformat()}, strategy "
-        f"{plan.strategy}, "
-        f"seed {plan.seed}, {plan.runs_used} runs.",
+        f"{plan.strategy}, seed {plan.seed}, {plan.runs_used} runs.",
         f"# The chance that any of these subsets changes a correlation by more than {plan.tolerance:g} is at most "
         f"{plan.alpha:g} (tolerance and α of the spec).",
         "# A certificate holds for this program, input, interval and host. plan.json has all the evidence.",
@@ -402,9 +397,7 @@ def plan_text(campaign: CampaignSpec, plan: Plan) -> str:
     if not plan.subsets:
         head.append("# No subset is certified: nothing but the baseline is left of the plan.")
     body = yaml.safe_dump(spec, sort_keys=False, allow_unicode=True, width=120)
-    return (
-        "\n".join(" ".join(line.split()) if len(line) < 3 else line.replace("\n", " ") for line in head) + f"\n\n{body}"
-    )
+    return "\n".join(line.replace("\n", " ") for line in head) + f"\n\n{body}"
 
 
 def _evidence(subset: CertifiedSubset) -> str:
@@ -432,4 +425,4 @@ def _name_from_the_root(program: dict[str, Any], folder: Path) -> None:
         program["inputs"] = [str((folder / name).resolve()) for name in listed]
     for name in ("build", "prepare", "run", "stdin", "working_folder"):
         if isinstance(program.get(name), str):
-            program[name] = program[name].replace(_SPEC_FOLDER, str(folder))
+            program[name] = program[name].replace("{spec}", str(folder))
