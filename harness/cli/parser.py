@@ -27,42 +27,45 @@ class RegisteredNames:
         return iter(self._names())
 
 
-_OWN_PROGRAM = "run -- ./program its arguments"
-
 _FOREIGN = {
-    **dict.fromkeys(
-        ("stat", "record", "measure", "exec", "bench", "benchmark", "perf", "profile", "time", "hyperfine"),
-        _OWN_PROGRAM,
-    ),
-    **dict.fromkeys(("trace", "start", "resume", "continue", "go"), "run SPEC"),
-    **dict.fromkeys(("ls", "campaigns", "show", "history", "log"), "list"),
-    **dict.fromkeys(("new", "create", "template", "example", "examples", "quickstart", "clone"), "init"),
-    **dict.fromkeys(("verdict", "verdicts", "judge", "verify"), "check CAMPAIGN"),
-    **dict.fromkeys(("validate", "lint"), "check SPEC"),
-    **dict.fromkeys(("html", "open", "view", "plot", "annotate"), "report CAMPAIGN"),
-    **dict.fromkeys(("convert", "save", "csv", "dump", "script"), "export CAMPAIGN -o FILE"),
-    **dict.fromkeys(("events", "counters", "avail", "papi_avail"), "metrics"),
-    **dict.fromkeys(("env", "host", "system", "info", "tune"), "doctor"),
-    **dict.fromkeys(("diff", "ab", "versus", "vs"), "compare -- A -- B"),
-    **dict.fromkeys(("split", "search", "subsets"), "partition SPEC"),
-    **dict.fromkeys(("phases", "words"), "structure TRACE"),
-    **dict.fromkeys(("causal", "learn"), "model TABLE"),
-    **dict.fromkeys(("gcc", "clang", "compile"), "cc --metrics FILE -- gcc …"),
-    **dict.fromkeys(("completions", "complete"), "completion bash"),
-    **dict.fromkeys(("clean", "purge", "warm"), "cache"),
-    "version": "--version",
-    "man": "manual",
+    word: meant
+    for meant, words in {
+        "run -- ./program its arguments": "stat record measure exec bench benchmark perf profile time hyperfine",
+        "run SPEC": "trace start resume continue go",
+        "list": "ls campaigns show history log",
+        "init": "new create template example examples quickstart clone",
+        "check CAMPAIGN": "verdict verdicts judge verify",
+        "check SPEC": "validate lint",
+        "report CAMPAIGN": "html open view plot annotate",
+        "export CAMPAIGN -o FILE": "convert save csv dump script",
+        "metrics": "events counters avail papi_avail",
+        "doctor": "env host system info tune",
+        "compare -- A -- B": "diff ab versus vs",
+        "partition SPEC": "split search subsets",
+        "structure TRACE": "phases words",
+        "model TABLE": "causal learn",
+        "cc --metrics FILE -- gcc …": "gcc clang compile",
+        "completion bash": "completions complete",
+        "cache": "clean purge warm",
+        "--version": "version",
+        "manual": "man",
+    }.items()
+    for word in words.split()
 }
 """Commands of perf, git, hyperfine, asv, PAPI and others, and the command here that replaces each."""
 
 _OPTION_OF = {
-    **dict.fromkeys(("--folder", "--dir", "--directory", "--output-dir", "--workdir"), "--campaign"),
-    **dict.fromkeys(("--iterations", "--repeat", "--repetitions", "-r", "-n", "--count"), "--runs"),
-    **dict.fromkeys(("-e", "--event", "--events", "--metric"), "--metrics"),
-    **dict.fromkeys(("--silent", "-q"), "--quiet"),
-    **dict.fromkeys(("--no-run", "--plan"), "--dry-run"),
-    **dict.fromkeys(("-I", "--period"), "--interval"),
-    **dict.fromkeys(("-o", "--out", "--output", "--file"), "--out"),
+    word: meant
+    for meant, words in {
+        "--campaign": "--folder --dir --directory --output-dir --workdir",
+        "--runs": "--iterations --repeat --repetitions -r -n --count",
+        "--metrics": "-e --event --events --metric",
+        "--quiet": "--silent -q",
+        "--dry-run": "--no-run --plan",
+        "--interval": "-I --period",
+        "--out": "-o --out --output --file",
+    }.items()
+    for word in words.split()
 }
 """Options of other tools, and what they are called here."""
 

@@ -19,37 +19,14 @@ from unperturbed.common.wording import visible
 
 STANDARD_OUTPUT = "standard output"
 
+_PAIRS = """
+✓ok ✗X …... →-> ←<- ↔<-> –- —- −- ±+- ×x ·. ≤<= ≥>= ≠!= ≈~ ρrho αalpha µu μu Δdelta ²^2 ³^3 ’' ‘' “" ”"
+"""
 _PLAIN: Mapping[str, str] = {
-    "✓": "ok",
-    "✗": "X",
-    "…": "...",
-    "→": "->",
-    "←": "<-",
-    "↔": "<->",
-    "–": "-",
-    "—": "-",
-    "−": "-",
-    "±": "+-",
-    "×": "x",
-    "·": ".",
-    "≤": "<=",
-    "≥": ">=",
-    "≠": "!=",
-    "≈": "~",
-    "ρ": "rho",
-    "α": "alpha",
-    "µ": "u",
-    "μ": "u",
-    "Δ": "delta",
-    "²": "^2",
-    "³": "^3",
+    **{pair[0]: pair[1:] for pair in _PAIRS.split()},
     "°": " deg",
     "\xa0": " ",
     "\u202f": " ",
-    "’": "'",
-    "‘": "'",
-    "“": '"',
-    "”": '"',
 }
 """Replacements for characters that the terminal's encoding lacks. A question mark would be read as a verdict."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
@@ -92,14 +92,18 @@ def _show(listing: Listing, *, refused: bool, whole: bool) -> None:
     for source in source_names():
         chosen = [metric for metric in listing.metrics if metric.best.available and metric.best.source == source]
         if chosen:
-            _table(console, _title(source, len(chosen)), chosen, "also by", _others)
+            by = "simulated by callgrind" if source == "simulated" else source
+            _table(console, f"{by} ({len(chosen)})", chosen, "also by", _others)
     dead = [metric for metric in listing.metrics if not metric.best.available]
     if refused and dead:
         _table(console, f"cannot be counted here ({len(dead)})", dead, "why", _why)
     elif dead:
         console.print("[bold]cannot be counted here[/bold] (--all lists them)")
-        for line in _summary(dead):
-            console.print(f"  {escape(line)}", soft_wrap=True)
+        # One line for the metrics of a family that the preferred source refuses for one reason.
+        groups = Counter((metric.family, metric.ways[0].source, metric.ways[0].problem) for metric in dead)
+        for (family, first, problem), number in groups.items():
+            line = f"  {number} {family}{'' if number == 1 else 's'} — {first}: {problem}"
+            console.print(escape(line), soft_wrap=True)
     if refused:
         _show_perf_metrics(console, listing)
     if whole:
@@ -114,11 +118,6 @@ def _show(listing: Listing, *, refused: bool, whole: bool) -> None:
             console.print(f"  {name:<12} {number:>3}  {note}", soft_wrap=True)
 
 
-def _title(source: str, number: int) -> str:
-    by = "simulated by callgrind" if source == "simulated" else source
-    return f"{by} ({number})"
-
-
 def _others(metric: CatalogueEntry) -> str:
     return ", ".join(way.source for way in metric.ways if way.available and way is not metric.best)
 
@@ -130,13 +129,6 @@ def _why(metric: CatalogueEntry) -> str:
     return "; ".join(f"{', '.join(sources)}: {reason}" for reason, sources in reasons.items())
 
 
-def _summary(dead: Sequence[CatalogueEntry]) -> Iterator[str]:
-    """Yield one line for the metrics of a family that the preferred source refuses for one reason."""
-    groups = Counter((metric.family, metric.ways[0].source, metric.ways[0].problem) for metric in dead)
-    for (family, source, problem), number in groups.items():
-        yield f"{number} {family}{'' if number == 1 else 's'} — {source}: {problem}"
-
-
 def _show_tracepoints(console: Console, listing: Listing) -> None:
     number = sum(listing.tracepoints.values())
     if listing.tracepoint_problem:
@@ -145,8 +137,7 @@ def _show_tracepoints(console: Console, listing: Listing) -> None:
         systems = ", ".join(f"{name} {count}" for name, count in sorted(listing.tracepoints.items()))
         console.print(
             f"[bold]tracepoints[/bold] by perf_event ({number} in {len(listing.tracepoints)} subsystems; list some "
-            "with: "
-            f"unperturbed metrics 'sched:*')\n  {escape(systems)}",
+            f"with: unperturbed metrics 'sched:*')\n  {escape(systems)}",
             soft_wrap=True,
         )
 
