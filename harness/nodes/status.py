@@ -195,22 +195,19 @@ def read_part(folder: Path, manifest: Manifest, *, node: str) -> PartStatus:
     open_runs = manifest.runs("running", "failed") if runs["running"] or runs["failed"] else []
     locked = is_locked(folder)
     phase = phase_of(dict(runs), locked=locked)
-    found = PartStatus(folder, node, phase, dict(runs), failures=_failures(open_runs))
-    if locked:
-        found = replace(found, current=_current(open_runs))
-    if phase == "running" and not runs:
-        return replace(found, waits="it is being prepared: no run is planned yet")
+    current = _current(open_runs) if locked else None
+    seconds_left, waits = None, ""
     if runs and all(durations.knows(name) for name in left):
-        spent = found.current.seconds if found.current else 0.0
-        found = replace(found, seconds_left=max(0.0, durations.expected(left) - spent))
-    if phase in ("stopped", "not begun"):
+        seconds_left = max(0.0, durations.expected(left) - (current.seconds if current else 0.0))
+    if phase == "running" and not runs:
+        waits = "it is being prepared: no run is planned yet"
+    elif phase in ("stopped", "not begun"):
         spec = manifest.fact("spec_path")
         command = f" ({shlex.join(['unperturbed', 'run', spec, '--campaign', str(folder)])})" if spec else ""
-        why = f"no process works on it; repeat its command to resume it{command}"
-        return replace(found, waits=why)
-    if phase == "failed":
-        return replace(found, waits=f"{counted(runs['failed'], 'run')} failed; repeat the command to try them again")
-    return found
+        waits = f"no process works on it; repeat its command to resume it{command}"
+    elif phase == "failed":
+        waits = f"{counted(runs['failed'], 'run')} failed; repeat the command to try them again"
+    return PartStatus(folder, node, phase, dict(runs), seconds_left, current, waits, _failures(open_runs))
 
 
 def _current(runs: Sequence[RunState]) -> CurrentRun | None:
