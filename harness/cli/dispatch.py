@@ -22,6 +22,7 @@ from unperturbed.harness.cli.parser import make_parser, prepare_command, unknown
 from unperturbed.harness.cli.streams import prepare_streams, print_event
 
 INTERRUPTED = 130
+_OUTPUTS = {"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/tty"}
 _SOON_S = 0.01
 _MANY_OBJECTS = 50_000
 """New objects that trigger a garbage collection: more than loading a command's modules creates."""
@@ -166,9 +167,6 @@ def _require_no_empty_word(words: Sequence[str]) -> None:
             continue
         before = words[place - 1] if not word else option
         raise SpecError(f"the argument after {before!r} is empty; is a variable of your shell not set?")
-
-
-_OUTPUTS = {"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/tty"}
 
 
 def _require_ending_files(arguments: argparse.Namespace) -> None:

@@ -1,4 +1,4 @@
-"""The parser of the command line: the commands in groups, and one clear message for what it does not understand."""
+"""The parser of the command line: commands in groups, and suggestions for mistyped words and those of other tools."""
 
 from __future__ import annotations
 
@@ -13,19 +13,15 @@ from typing import Any, NoReturn
 from unperturbed.harness.cli.commands import Command, Entry, all_commands
 from unperturbed.harness.cli.streams import drawing
 
+EXIT_CODES = """\
+exit codes: 0 good; 1 runs failed; 2 wrong spec or usage; 3 this host cannot do it; 4 the verdict is negative
+(perturbed, a metric without certificate, anomalous, or inadequate); 130 interrupted"""
 
-class RegisteredNames:
-    """Choices of an option that extensions add to, looked up when help or a value needs them."""
+_CHOICE = re.compile(r"invalid choice: '(?P<word>.*)' \(choose from (?P<choices>.*)\)")
+_WRONG_USAGE = 2
 
-    def __init__(self, names: Callable[[], Iterable[str]]) -> None:
-        self._names = names
-
-    def __contains__(self, name: object) -> bool:
-        return name in list(self)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names())
-
+_FILES = {"bash": "_shtab_compgen_files", "zsh": "_files", "fish": "(__fish_complete_path (commandline -ct))"}
+"""The function of each shell that completes a path, as shtab names it."""
 
 _FOREIGN = {
     word: meant
@@ -73,6 +69,19 @@ _ALIKE = 75
 """Least similarity of an option that is suggested: that of `--output` and `--out`."""
 
 
+class RegisteredNames:
+    """Choices of an option that extensions add to, looked up when help or a value needs them."""
+
+    def __init__(self, names: Callable[[], Iterable[str]]) -> None:
+        self._names = names
+
+    def __contains__(self, name: object) -> bool:
+        return name in list(self)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names())
+
+
 def unknown_command(word: str, known: Iterable[str]) -> str:
     """Return the message for a word that is not a command."""
     from unperturbed.common.wording import did_you_mean
@@ -106,18 +115,6 @@ def unknown_option(word: str, known: Iterable[str]) -> str:
         return f"there is no option {name}; here it is {meant}"
     advice = did_you_mean(name, options, limit=1, cutoff=_ALIKE) if name.startswith("--") else ""
     return f"there is no option {name}{f'; {advice}' if advice else ''}"
-
-
-EXIT_CODES = """\
-exit codes: 0 good; 1 runs failed; 2 wrong spec or usage; 3 this host cannot do it; 4 the verdict is negative
-(perturbed, a metric without certificate, anomalous, or inadequate); 130 interrupted"""
-
-_CHOICE = re.compile(r"invalid choice: '(?P<word>.*)' \(choose from (?P<choices>.*)\)")
-_WRONG_USAGE = 2
-
-
-_FILES = {"bash": "_shtab_compgen_files", "zsh": "_files", "fish": "(__fish_complete_path (commandline -ct))"}
-"""The function of each shell that completes a path, as shtab names it."""
 
 
 def as_given(path: str) -> str:

@@ -1,4 +1,4 @@
-"""The folder of a campaign, given itself or by its spec; and reports shown in a browser."""
+"""Paths that users give: campaigns, traces and output files; and pages that are shown in a browser."""
 
 from __future__ import annotations
 

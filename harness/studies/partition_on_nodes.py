@@ -37,6 +37,9 @@ from unperturbed.harness.studies.partition import (
     write_plan,
 )
 
+_PAUSE_S = 0.1
+"""Between two looks for requests: nothing is measured meanwhile."""
+
 
 def nodes_content(spec: CampaignSpec, plan: Plan, parts: Sequence[NodePart]) -> ReportContent:
     """Gather the content of a plan's page beside the plan.
@@ -136,10 +139,6 @@ def _check(spec: CampaignSpec) -> None:
         raise SpecError(
             "a search on nodes runs each build as it is: remove `layouts: varied`, and run the plan with it afterwards"
         )
-
-
-_PAUSE_S = 0.1
-"""Between two looks for requests: nothing is measured meanwhile."""
 
 
 def make_search_part(spec: CampaignSpec, part: NodePart, progress: Progress) -> None:
