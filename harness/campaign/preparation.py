@@ -95,7 +95,9 @@ def prepare(
 
 
 def _configurations_of_trials(spec: CampaignSpec, passes: Sequence[str], manifest: Manifest) -> Iterator[str]:
-    """Yield the configurations whose trial runs (pilot, other programs' results) are still to be made."""
+    """Yield the configurations whose trial runs (results of the programs, pilot) are still to be made."""
+    if manifest.fact("expected") is None:
+        yield REFERENCE
     if any(manifest.fact(f"{PILOT}:{name}") is None for name in passes):
         yield BASELINE
     yield from (name for name in spec.programs if manifest.fact(f"expected:{name}") is None)
@@ -146,14 +148,14 @@ def build_and_stage(
 ) -> Workspace:
     """Build configurations and stage the input; results of an earlier session are kept.
 
-    `needed`: The configurations to build; by default all, with the untouched program. That one is built too where its
-    result or the input is missing.
+    `needed`: The configurations to build; by default all, with the untouched program. That one is built too where the
+    input is missing.
     """
     if (shared := shared_workspace(spec, manifest)) is not None:
         return shared
     identity = _identity(spec, manifest)
     wanted = [item for item in configurations(spec) if needed is None or item.name in needed]
-    if needed is None or manifest.fact("expected") is None or not _is_staged(folder, manifest):
+    if needed is None or REFERENCE in needed or not _is_staged(folder, manifest):
         wanted.insert(0, UNTOUCHED)
     builds = build_configurations(spec, folder, wanted, manifest, progress)
     return Workspace(builds, _inputs(spec, folder, builds.get(REFERENCE), manifest, progress), identity)
