@@ -41,15 +41,22 @@ def scratch_file(target: Path) -> Iterator[IO[bytes]]:
     _sweep(target.parent)
     aside = target.with_name(f".{_prefix('file')}{os.urandom(4).hex()}")
     try:
-        with aside.open("xb") as file:
+        with naming(target, aside), aside.open("xb") as file:
             yield file
-    except OSError as error:
-        if error.filename is None or os.fspath(error.filename) == os.fspath(aside):
-            error.filename = os.fspath(target)  # where writing fails, the system names none
-        raise
     finally:
         with contextlib.suppress(OSError):
             aside.unlink()
+
+
+@contextmanager
+def naming(target: Path, aside: Path | None = None) -> Iterator[None]:
+    """Name a file in errors of writing it: the system names none, or the file that is written in its place."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None or (aside is not None and os.fspath(error.filename) == os.fspath(aside)):
+            error.filename = os.fspath(target)
+        raise
 
 
 @contextmanager
@@ -83,7 +90,7 @@ def _host() -> str:
 
 def _sweep(above: Path) -> None:
     """Remove what this user's processes on this host left that are gone."""
-    with contextlib.suppress(OSError), os.scandir(above) as entries:  # whoever makes a file there says what is wrong
+    with contextlib.suppress(OSError), os.scandir(above) as entries:  # making a file there raises the same error
         for entry in entries:
             named = _NAME.fullmatch(entry.name)
             if named is None or named["host"] != _host():

@@ -1,4 +1,4 @@
-"""Every program that this one starts, in a session of its own that ends with it, however it ends.
+"""Start programs, each in a session of its own that ends with this process, however that ends.
 
 A child can ask the kernel to die with its parent, but not for its own children: the compilers of a `make` would
 outlive a harness that is killed. So one small process watches. It holds the other end of a pipe, sleeps, and is told
@@ -51,59 +51,50 @@ for _ in range(100):  # a killed process may have started another meanwhile
 """
 
 _LOCK = threading.Lock()
+_PIPES: dict[int, IO[bytes]] = {}
+"""The pipe to the watcher of this process, by the process's number: a fork has the pipe of its parent, who may end
+before it."""
 
 
-class _Watcher:
-    """The process that watches for this one; started when the first program is."""
-
-    def __init__(self) -> None:
-        self._pipe: IO[bytes] | None = None
-        self._owner = 0
-
-    def begin(self) -> None:
-        """Start it, unless it runs: before a program, so that this is not killed between the two."""
-        with _LOCK:
-            if self._owner != os.getpid():  # a fork has the pipe of its parent, who may end before it
-                self._start()
-
-    def note(self, sign: str, session: int) -> None:
-        """Add a session that runs (+), or remove one that has ended (-)."""
-        with _LOCK:
-            assert self._pipe is not None
-            with contextlib.suppress(BrokenPipeError):  # somebody killed it: nothing depends on it but the unforeseen
-                self._pipe.write(f"{sign}{session}\n".encode())
-
-    def _start(self) -> None:
-        process = subprocess.Popen(
-            [sys.executable or "python3", "-I", "-S", "-c", _WATCHER],
-            cwd="/",
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            bufsize=0,
-            start_new_session=True,
-        )
-        process.returncode = 0  # nobody waits for it: it ends after this process
-        self._pipe, self._owner = process.stdin, os.getpid()
+def _tell_watcher(line: str = "") -> None:
+    """Start the watcher unless it runs, and send it a line."""
+    with _LOCK:
+        if os.getpid() not in _PIPES:
+            _PIPES.clear()
+            _PIPES[os.getpid()] = _start_watcher()
+        with contextlib.suppress(BrokenPipeError):  # somebody killed it: it serves only if this process is killed
+            _PIPES[os.getpid()].write(line.encode())
 
 
-_WATCHING = _Watcher()
+def _start_watcher() -> IO[bytes]:
+    process = subprocess.Popen(
+        [sys.executable or "python3", "-I", "-S", "-c", _WATCHER],
+        cwd="/",
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        bufsize=0,
+        start_new_session=True,
+    )
+    process.returncode = 0  # nobody waits for it: it ends after this process
+    assert process.stdin is not None
+    return process.stdin
 
 
 def start(command: Sequence[str | os.PathLike[str]], **options: Any) -> subprocess.Popen[Any]:
     """Start a program in a session of its own that is killed when this process ends."""
-    _WATCHING.begin()
+    _tell_watcher()  # before the program: this process is not killed between the two
     process: subprocess.Popen[Any] = subprocess.Popen(command, start_new_session=True, **options)
-    _WATCHING.note("+", process.pid)
+    _tell_watcher(f"+{process.pid}\n")
     return process
 
 
 def end(process: subprocess.Popen[Any]) -> None:
-    """Kill what is left of a program that `start` started, and wait for it."""
-    with contextlib.suppress(ProcessLookupError):  # its group is gone already: that is what was wanted
+    """Kill all processes of a program that `start` started, and wait for it."""
+    with contextlib.suppress(ProcessLookupError):  # its group has ended already
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-    _WATCHING.note("-", process.pid)
+    _tell_watcher(f"-{process.pid}\n")
 
 
 def run(

@@ -1,4 +1,4 @@
-"""The result of a campaign on nodes: verdicts over nodes, and what a reader must know besides."""
+"""The result of a campaign on nodes: verdicts over nodes, and notes for their reader."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from unperturbed.analysis.nodes.combine import FEWEST_FOR_TYPE, Combined
-from unperturbed.analysis.perturbation import SEVERITY, VerdictName, ranked_changes, verdict_cell
+from unperturbed.analysis.perturbation import SEVERITY, Verdict, VerdictName, ranked_changes, verdict_cell
 from unperturbed.common.frames import Framed
 from unperturbed.common.result import Result
 from unperturbed.common.table import Cell, Column, Table
@@ -46,7 +46,7 @@ class NodeVerdicts(Framed, Result):
         )
 
     def sentences(self) -> tuple[str, ...]:
-        """Return what a reader must know besides the tables, a sentence each."""
+        """Return notes on the tables, a sentence each."""
         found = list(self.notes)
         few = {len(one.nodes) for one in self.combined if one.type is None}
         if few:
@@ -88,10 +88,7 @@ class NodeVerdicts(Framed, Result):
 
         rows = []
         for one in self.combined:
-            scopes = {**dict(one.by_node), "these nodes": one.these}
-            if one.type is not None:
-                scopes["this type of node"] = one.type
-            for scope, verdict in scopes.items():
+            for scope, verdict in _scopes(one).items():
                 rows += [
                     {
                         "configuration": one.configuration,
@@ -132,15 +129,18 @@ def _as_dict(one: Combined) -> dict[str, Any]:
     }
 
 
+def _scopes(one: Combined) -> dict[str, Verdict]:
+    """Return the verdict of each node, of these nodes, and of their type."""
+    of_type = {} if one.type is None else {"this type of node": one.type}
+    return {**one.by_node, "these nodes": one.these, **of_type}
+
+
 def _by_node(one: Combined) -> Table:
     """Return the change that weighs most: a row a node, and the summaries."""
     change = ranked_changes(one.these.changes)[0]
     key = (change.check, change.first, change.second, change.against)
     rows: list[list[Cell | str]] = []
-    scopes = {**dict(one.by_node), "these nodes": one.these}
-    if one.type is not None:
-        scopes["this type of node"] = one.type
-    for scope, verdict in scopes.items():
+    for scope, verdict in _scopes(one).items():
         rows += [
             [scope, f"{found.effect:+.3f}", span(found.low, found.high), verdict_cell(found.verdict)]
             for found in verdict.changes

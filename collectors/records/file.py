@@ -17,6 +17,7 @@ from unperturbed.collectors.runtime import structure_fields
 from unperturbed.collectors.sources import Event, find_source, source_number
 from unperturbed.collectors.sources.catalogue import OS_GROUPS
 from unperturbed.collectors.sources.source import NONE
+from unperturbed.common.scratch import naming
 from unperturbed.errors import HostError, RunError
 
 if TYPE_CHECKING:
@@ -265,7 +266,7 @@ def create_record_file(path: Path, setup: Setup) -> None:
     # Asked first: to try would fill the disk for a moment, for everybody.
     if size > disk.f_bavail * disk.f_frsize:
         raise full
-    with path.open("wb") as file:
+    with naming(path), path.open("wb") as file:
         try:
             os.posix_fallocate(file.fileno(), 0, size)
             file.write(header.tobytes())

@@ -23,11 +23,11 @@ from unperturbed.errors import HostError, RunError, SpecError
 from unperturbed.harness.campaign.manifest import Manifest, locked, now
 from unperturbed.harness.campaign.pilot import pilots, rehearse
 from unperturbed.harness.campaign.plan import PlannedRun, configurations, plan_runs
-from unperturbed.harness.campaign.preparation import make_empty_folder, prepare
+from unperturbed.harness.campaign.preparation import Needed, make_empty_folder, prepare
 from unperturbed.harness.campaign.progress import Durations, Estimate, Progress
 from unperturbed.harness.campaign.run import Sampling
 from unperturbed.harness.campaign.session import Session, execute_in, first_layout_of, make_layouts, software_metrics_in
-from unperturbed.harness.campaign.traces import lost_note, reopen_lost
+from unperturbed.harness.campaign.traces import is_lost, lost_note, reopen_lost
 from unperturbed.harness.host import state as host
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.load import changed_keys
@@ -43,7 +43,7 @@ SEARCH = "a search for a partition"
 
 def run_campaign(spec: CampaignSpec, folder: Path, progress: Progress) -> None:
     """Run a campaign, or what is left of it."""
-    with prepare_campaign(spec, folder, progress) as (session, samplings, manifest):
+    with prepare_campaign(spec, folder, progress, needed=_open_configurations) as (session, samplings, manifest):
         _plan(spec, list(session.passes), manifest)
         manifest.reopen()
         if lost := reopen_lost(folder, manifest):
@@ -51,17 +51,33 @@ def run_campaign(spec: CampaignSpec, folder: Path, progress: Progress) -> None:
         execute_plan(session, samplings, manifest, progress)
 
 
+def _open_configurations(spec: CampaignSpec, passes: Sequence[str], manifest: Manifest) -> set[str]:
+    """Return the configurations with runs to be made: planned, failed or lost ones, or further ones of the spec."""
+    states = manifest.runs(hosts=False)
+    left = [state.run for state in states if state.state != "done" or is_lost(manifest.path.parent, state)]
+    return {
+        run.configuration for run in (*left, *_further_runs(spec, passes, manifest, [state.run for state in states]))
+    }
+
+
 @contextmanager
 def prepare_campaign(
-    spec: CampaignSpec, folder: Path, progress: Progress, *, purpose: str = CAMPAIGN, judged: bool = False
+    spec: CampaignSpec,
+    folder: Path,
+    progress: Progress,
+    *,
+    purpose: str = CAMPAIGN,
+    judged: bool = False,
+    needed: Needed | None = None,
 ) -> Iterator[tuple[Session, Mapping[str, Sampling], Manifest]]:
     """Lock the campaign folder and prepare host, builds, pilot and probes. Plans no runs.
 
     `judged`: The runs are of no use without verdicts: refuse metrics in which perturbation cannot show.
-    Result: The session with the spec's own configurations, how each pass samples, and the manifest.
+    `needed`: Once a run is done, the session has only these configurations of the spec; by default it has all.
+    Result: The session, how each pass samples, and the manifest.
     """
     with lock_campaign(spec, folder, purpose) as manifest:
-        session = prepare(spec, folder, manifest, progress, judged=judged)
+        session = prepare(spec, folder, manifest, progress, judged=judged, needed=needed)
         samplings = pilots(session, manifest, progress)
         rehearse(session, samplings, manifest, progress)
         yield session, samplings, manifest
@@ -102,26 +118,31 @@ def _disk_errors(folder: Path) -> Iterator[None]:
 
 def _plan(spec: CampaignSpec, passes: list[str], manifest: Manifest) -> None:
     """Enter the plan, or the runs beyond an earlier one; record that a campaign with finished runs was extended."""
-    design = spec.campaign
-    wanted = configurations(spec)
     before = [state.run for state in manifest.runs(hosts=False)]
-    if dropped := {run.configuration for run in before} - {item.name for item in wanted}:
+    if dropped := {run.configuration for run in before} - {item.name for item in configurations(spec)}:
         manifest.forget(dropped)
         before = [state.run for state in manifest.runs(hosts=False)]
-    more = plan_runs(
-        wanted,
-        passes,
-        seed=design.seed,
-        order=design.order,
-        before=before,
-        layouts=design.layouts,
-        first_layout=first_layout_of(manifest.fact("part") or 1),
-    )
+    more = _further_runs(spec, passes, manifest, before)
     if before and more and manifest.has_done():
         manifest.set_facts(
             extended=[*(manifest.fact("extended") or []), {"runs": len(before), "by": len(more), "at": now()}]
         )
     manifest.plan(more)
+
+
+def _further_runs(
+    spec: CampaignSpec, passes: Sequence[str], manifest: Manifest, before: Sequence[PlannedRun]
+) -> tuple[PlannedRun, ...]:
+    """Return the runs of the spec beyond those that were planned before."""
+    return plan_runs(
+        configurations(spec),
+        passes,
+        seed=spec.campaign.seed,
+        order=spec.campaign.order,
+        before=before,
+        layouts=spec.campaign.layouts,
+        first_layout=first_layout_of(manifest.fact("part") or 1),
+    )
 
 
 def execute_plan(
@@ -130,8 +151,9 @@ def execute_plan(
     manifest: Manifest,
     progress: Progress,
 ) -> None:
-    """Execute every planned run whose configuration the session has."""
-    states = [state for state in manifest.runs(hosts=False) if state.run.configuration in session.built]
+    """Execute every planned run of the spec's configurations and of others that the session has."""
+    names = dict.fromkeys([*(item.name for item in configurations(session.spec)), *session.built])
+    states = [state for state in manifest.runs(hosts=False) if state.run.configuration in names]
     planned = [state.run for state in states if state.state == "planned"]
     if manifest.fact("shared") is None:  # else whoever built has linked them, for all nodes
         trees = {name: (built.configuration, built.tree) for name, built in session.built.items()}
@@ -144,7 +166,7 @@ def execute_plan(
             runs=len(states),
             done=sum(state.state == "done" for state in states),
             seconds=sum(seconds[run.pass_name] for run in planned),
-            configurations={name: runs[name] for name in session.built if runs[name]},
+            configurations={name: runs[name] for name in names if runs[name]},
             passes=Passes(tuple(session.passes.values()), manifest.fact("reasons")),
             notes=(
                 *(fact["note"] for fact in pilot.values() if fact["note"]),

@@ -11,7 +11,7 @@ from unperturbed.analysis.perturbation import MINIMUM_INTERVALS
 from unperturbed.collectors.data import Trace
 from unperturbed.errors import RunError, SpecError
 from unperturbed.harness.campaign.manifest import Manifest
-from unperturbed.harness.campaign.plan import Configuration
+from unperturbed.harness.campaign.plan import Configuration, configurations
 from unperturbed.harness.campaign.preparation import make_empty_folder
 from unperturbed.harness.campaign.progress import Progress, describe_interval
 from unperturbed.harness.campaign.requirements import shows_perturbation
@@ -93,16 +93,17 @@ def pilots(session: Session, manifest: Manifest, progress: Progress) -> dict[str
 def rehearse(session: Session, samplings: Mapping[str, Sampling], manifest: Manifest, progress: Progress) -> None:
     """Run each configuration with kernel probes once, record their cost, and refuse those that are hit too often."""
     notes: dict[str, None] = {}
-    for name, built in session.built.items():
-        software_metrics = built.software_metrics
-        if not software_metrics.probes:
-            continue
-        fact = f"probes:{name}"
-        if manifest.fact(fact) is None:
+    # Configurations that this session does not need were rehearsed by an earlier one.
+    for name in dict.fromkeys([*(item.name for item in configurations(session.spec)), *session.built]):
+        built, fact = session.built.get(name), f"probes:{name}"
+        rates = manifest.fact(fact)
+        if rates is None and built is not None and built.software_metrics.probes:
             progress.step(f"rehearsing the probes of {name}")
-            trace = _rehearse(session, next(iter(samplings.values())), name, software_metrics, manifest)
-            manifest.set_facts(**{fact: hit_rates(session.spec, software_metrics, trace)})
-        notes |= dict.fromkeys(check_hit_rates(session.spec, manifest.fact(fact)))
+            trace = _rehearse(session, next(iter(samplings.values())), name, built.software_metrics, manifest)
+            rates = hit_rates(session.spec, built.software_metrics, trace)
+            manifest.set_facts(**{fact: rates})
+        if rates is not None:
+            notes |= dict.fromkeys(check_hit_rates(session.spec, rates))
     manifest.set_facts(probe_notes=list(notes))
 
 

@@ -6,10 +6,10 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from unperturbed.collectors.passes import Passes
 from unperturbed.collectors.sources import Pass
@@ -37,14 +37,26 @@ from unperturbed.harness.host import state as host
 from unperturbed.harness.program.build import check_compilers, find_source
 from unperturbed.harness.program.sources import program_identity
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
-from unperturbed.harness.spec.sections.campaign import PILOT, REFERENCE
+from unperturbed.harness.spec.sections.campaign import BASELINE, PILOT, REFERENCE
 from unperturbed.harness.spec.text import substitute
+
+Needed: TypeAlias = Callable[[CampaignSpec, Sequence[str], Manifest], Collection[str]]
+"""`needed(spec, passes, manifest)` returns the configurations that a session needs; `passes` are the names of these."""
 
 
 def prepare(
-    spec: CampaignSpec, folder: Path, manifest: Manifest, progress: Progress, *, judged: bool = False
+    spec: CampaignSpec,
+    folder: Path,
+    manifest: Manifest,
+    progress: Progress,
+    *,
+    judged: bool = False,
+    needed: Needed | None = None,
 ) -> Session:
-    """Prepare everything before the pilot; results of an earlier session are kept."""
+    """Prepare everything before the pilot; results of an earlier session are kept.
+
+    `needed`: Once a run is done, only these configurations are built, and those of trial runs that are not made yet.
+    """
     passes, here = detect_host(spec, manifest, progress)
     if judged:
         check_verdict_possible(spec, passes)
@@ -54,12 +66,14 @@ def prepare(
     check_budget(spec, len(passes.passes))
     for why in filter(None, (no_verdict(spec, passes), never_computed(spec, passes))):
         progress.note(why)
-    wanted = configurations(spec)
     if without := configurations_without_sham(spec):
         progress.note(f"no sham of {' and '.join(without)}: nothing is compiled in that could be left out")
-    workspace = build_and_stage(spec, folder, manifest, progress)
-    expected = _reference(spec, folder, workspace, manifest, progress)
     named = {item.name: item for item in passes.passes}
+    names: set[str] | None = None
+    if needed is not None and manifest.has_done():
+        names = {*needed(spec, list(named), manifest), *_configurations_of_trials(spec, list(named), manifest)}
+    workspace = build_and_stage(spec, folder, manifest, progress, needed=names)
+    expected = _reference(spec, folder, workspace, manifest, progress)
     others, slowness = _other_results(spec, folder, workspace, manifest, progress)
     session = Session(
         spec,
@@ -74,9 +88,19 @@ def prepare(
         others,
         slowness,
     )
-    for item in wanted:
-        session = session.holding(item, workspace.builds[item.name])
+    for item in configurations(spec):
+        if names is None or item.name in names:
+            session = session.holding(item, workspace.builds[item.name])
     return session
+
+
+def _configurations_of_trials(spec: CampaignSpec, passes: Sequence[str], manifest: Manifest) -> Iterator[str]:
+    """Yield the configurations whose trial runs (results of the programs, pilot) are still to be made."""
+    if manifest.fact("expected") is None:
+        yield REFERENCE
+    if any(manifest.fact(f"{PILOT}:{name}") is None for name in passes):
+        yield BASELINE
+    yield from (name for name in spec.programs if manifest.fact(f"expected:{name}") is None)
 
 
 def detect_host(spec: CampaignSpec, manifest: Manifest, progress: Progress) -> tuple[Passes, str]:
@@ -108,19 +132,37 @@ def detect_host(spec: CampaignSpec, manifest: Manifest, progress: Progress) -> t
 class Workspace:
     """What all runs use."""
 
-    # The build of each configuration and of the untouched program; None where nothing is built.
+    # The build of each configuration that is needed and of the untouched program; None where nothing is built.
     builds: Mapping[str, Path | None]
     inputs: Path  # Folder of the input files
     program: str | None  # The program's identity
 
 
-def build_and_stage(spec: CampaignSpec, folder: Path, manifest: Manifest, progress: Progress) -> Workspace:
-    """Build every configuration and stage the input; results of an earlier session are kept."""
+def build_and_stage(
+    spec: CampaignSpec,
+    folder: Path,
+    manifest: Manifest,
+    progress: Progress,
+    *,
+    needed: Collection[str] | None = None,
+) -> Workspace:
+    """Build configurations and stage the input; results of an earlier session are kept.
+
+    `needed`: The configurations to build; by default all, with the untouched program. That one is built too where the
+    input is missing.
+    """
     if (shared := shared_workspace(spec, manifest)) is not None:
         return shared
     identity = _identity(spec, manifest)
-    builds = build_configurations(spec, folder, [UNTOUCHED, *configurations(spec)], manifest, progress)
-    return Workspace(builds, _inputs(spec, folder, builds[REFERENCE], manifest, progress), identity)
+    wanted = [item for item in configurations(spec) if needed is None or item.name in needed]
+    if needed is None or REFERENCE in needed or not _is_staged(folder, manifest):
+        wanted.insert(0, UNTOUCHED)
+    builds = build_configurations(spec, folder, wanted, manifest, progress)
+    return Workspace(builds, _inputs(spec, folder, builds.get(REFERENCE), manifest, progress), identity)
+
+
+def _is_staged(folder: Path, manifest: Manifest) -> bool:
+    return manifest.fact("inputs") is not None and (folder / "inputs").is_dir()
 
 
 def shared_workspace(spec: CampaignSpec, manifest: Manifest, *, staged: bool = True) -> Workspace | None:
@@ -186,7 +228,7 @@ def _inputs(
 ) -> Path:
     """Copy the spec's input files and let `prepare` generate the others, once."""
     inputs = folder / "inputs"
-    if manifest.fact("inputs") is not None and inputs.is_dir():
+    if _is_staged(folder, manifest):
         return inputs
     shutil.rmtree(inputs, ignore_errors=True)
     inputs.mkdir()

@@ -68,10 +68,14 @@ def reopen_lost(folder: Path, manifest: Manifest) -> tuple[str, ...]:
 
     Only the ends of the files are read, so that a campaign of many runs goes on at once.
     """
-    done = (state.run.id for state in manifest.runs("done", hosts=False))
-    lost = tuple(run for run in done if not is_whole_parquet(trace_file(folder, run)))
+    lost = tuple(state.run.id for state in manifest.runs("done", hosts=False) if is_lost(folder, state))
     manifest.redo(lost)
     return lost
+
+
+def is_lost(folder: Path, state: RunState) -> bool:
+    """Return whether the trace of a finished run is gone or cut off."""
+    return not is_whole_parquet(trace_file(folder, state.run.id))
 
 
 def lost_note(runs: tuple[str, ...]) -> str:

@@ -15,6 +15,7 @@ import argparse
 import importlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -36,7 +37,7 @@ GROUP = "unperturbed.commands"
 
 
 class Command(Protocol):
-    """What the class of a command has.
+    """The interface of a command's class.
 
     An attribute `resumable = True` says that the same command continues after an interruption, and `takes_program =
     True` that the words behind the first `--` are another program's: they are `arguments.program`, a list, and are
@@ -73,19 +74,24 @@ def all_commands() -> dict[str, Entry]:
 def commands_in(package: str, heading: str) -> Iterator[tuple[str, Entry]]:
     """Yield name and entry of every command in a folder, without importing any."""
     for file in sorted(Path(importlib.import_module(package).__path__[0]).glob("[!_]*.py")):
-        with file.open(encoding="utf-8") as source:
-            line = source.readline().strip().strip('"')
+        yield file.stem.rstrip("_"), Entry(heading, _first_line(file), partial(_load, f"{package}.{file.stem}"))
 
-        def load(module: str = f"{package}.{file.stem}") -> Command:
-            command: Command = importlib.import_module(module).Command()
-            return command
 
-        yield file.stem.rstrip("_"), Entry(heading, line.removesuffix("."), load)
+def _load(module: str) -> Command:
+    command: Command = importlib.import_module(module).Command()
+    return command
+
+
+def _first_line(file: Path) -> str:
+    """Return the first line of a module's docstring."""
+    with file.open(encoding="utf-8") as source:
+        return source.readline().strip().strip('"').removesuffix(".")
 
 
 def _offered(own: Mapping[str, Entry]) -> Iterator[tuple[str, Entry]]:
     """Yield the commands that come by entry points, without importing any."""
     from importlib.metadata import entry_points
+    from importlib.util import find_spec
 
     from unperturbed.common import extensions
 
@@ -93,23 +99,15 @@ def _offered(own: Mapping[str, Entry]) -> Iterator[tuple[str, Entry]]:
         owner = f"{point.dist.name} {point.dist.version}" if point.dist else "an unknown distribution"
         if point.name in own:
             raise HostError(f"the command {point.name} of {owner} has the name of another; rename or uninstall it")
+        heading, line = "commands of other distributions", f"from {owner}"
+        if (module := point.module).startswith("unperturbed."):
+            spec = find_spec(module)
+            if spec is None or spec.origin is None:
+                raise HostError(f"the installation is incomplete: {module} is missing; install unperturbed again")
+            heading, line = ROOMS["analyses"], _first_line(Path(spec.origin))
 
         def load(point: EntryPoint = point) -> Command:
             command: Command = extensions.load(point, type)()
             return command
 
-        if point.module.startswith("unperturbed."):
-            yield point.name, Entry(ROOMS["analyses"], _first_line(point.module), load)
-        else:
-            yield point.name, Entry("commands of other distributions", f"from {owner}", load)
-
-
-def _first_line(module: str) -> str:
-    """Return the first line of a module's docstring."""
-    from importlib.util import find_spec
-
-    spec = find_spec(module)
-    if spec is None or spec.origin is None:
-        raise HostError(f"the installation is incomplete: {module} is missing; install unperturbed again")
-    with Path(spec.origin).open(encoding="utf-8") as source:
-        return source.readline().strip().strip('"').removesuffix(".")
+        yield point.name, Entry(heading, line, load)

@@ -17,13 +17,12 @@ from pathlib import Path
 
 from unperturbed.errors import HostError, SpecError, UnperturbedError
 from unperturbed.harness.cli.commands import Command, all_commands, own_commands
-from unperturbed.harness.cli.events import print_event
 from unperturbed.harness.cli.failures import host_message, require_memory
-from unperturbed.harness.cli.parser import make_parser, prepare_command
-from unperturbed.harness.cli.streams import prepare_streams
-from unperturbed.harness.cli.words import unknown_command
+from unperturbed.harness.cli.parser import make_parser, prepare_command, unknown_command
+from unperturbed.harness.cli.streams import prepare_streams, print_event
 
 INTERRUPTED = 130
+_OUTPUTS = {"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/tty"}
 _SOON_S = 0.01
 _MANY_OBJECTS = 50_000
 """New objects that trigger a garbage collection: more than loading a command's modules creates."""
@@ -47,16 +46,24 @@ def main(argv: Sequence[str] | None = None) -> int:
         if any(room in type(command).__module__ for room in (".analyses.", ".campaigns.", ".methods.")):
             require_memory()
         return command.run(arguments)
-    except BaseException as error:  # noqa: BLE001  all but an interrupt is raised again
-        if not (interrupt.received or isinstance(error, KeyboardInterrupt)):
-            return _show_failure(error, as_events=as_events)
-        kept = "; finished runs are kept, and the same command resumes"
-        if not as_events:
-            print(file=sys.stderr)
-        _show_error(
-            f"interrupted{kept if getattr(command, 'resumable', False) else ''}", INTERRUPTED, as_event=as_events
-        )
-        return INTERRUPTED
+    except BaseException as error:  # faults of this tool are raised again
+        if interrupt.received or isinstance(error, KeyboardInterrupt):
+            resumes = "; finished runs are kept, and the same command resumes"
+            message = f"interrupted{resumes if getattr(command, 'resumable', False) else ''}"
+            code = INTERRUPTED
+            if not as_events:
+                print(file=sys.stderr)
+        elif isinstance(error, UnperturbedError):
+            message, code = str(error), error.exit_code
+        elif host := host_message(error):
+            message, code = host, HostError.exit_code
+        else:
+            raise
+    if as_events:
+        print_event("error", message=message, exit_code=code)
+    else:
+        print(f"unperturbed: {message}", file=sys.stderr)
+    return code
 
 
 @cache
@@ -67,17 +74,6 @@ def _collect_rarely() -> None:
     """
     gc.set_threshold(_MANY_OBJECTS)
     atexit.register(gc.freeze)
-
-
-def _show_failure(error: BaseException, *, as_events: bool) -> int:
-    """Show what a command ended with, and return its exit code; raise again what is a fault of this tool."""
-    if isinstance(error, UnperturbedError):
-        _show_error(str(error), error.exit_code, as_event=as_events)
-        return error.exit_code
-    if message := host_message(error):
-        _show_error(message, HostError.exit_code, as_event=as_events)
-        return HostError.exit_code
-    raise error
 
 
 class _Interrupt:
@@ -110,22 +106,15 @@ class _Interrupt:
         again.start()
 
 
-def _show_error(message: str, exit_code: int, *, as_event: bool) -> None:
-    if as_event:
-        print_event("error", message=message, exit_code=exit_code)
-    else:
-        print(f"unperturbed: {message}", file=sys.stderr)
-
-
 class _EventHandler(logging.Handler):
-    """Prints what is logged as events."""
+    """Prints log records as events."""
 
     def emit(self, record: logging.LogRecord) -> None:
         print_event("log", what=record.getMessage())
 
 
 def _show_log(arguments: argparse.Namespace, *, as_events: bool) -> None:
-    """Show on stderr what the library logs before long work, such as compiling a kernel for the first time."""
+    """Show the library's log on stderr: it announces long work, such as compiling a kernel for the first time."""
     handler = _EventHandler() if as_events else logging.StreamHandler()
     handler.setFormatter(logging.Formatter("  %(message)s"))
     logger = logging.getLogger("unperturbed")
@@ -180,9 +169,6 @@ def _require_no_empty_word(words: Sequence[str]) -> None:
         raise SpecError(f"the argument after {before!r} is empty; is a variable of your shell not set?")
 
 
-_OUTPUTS = {"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/tty"}
-
-
 def _require_ending_files(arguments: argparse.Namespace) -> None:
     """Refuse named pipes, sockets and devices: reading these may never begin, or never end."""
     given = [one for value in vars(arguments).values() for one in (value if isinstance(value, list) else [value])]
@@ -193,7 +179,7 @@ def _require_ending_files(arguments: argparse.Namespace) -> None:
         try:
             mode = path.stat().st_mode
         except (OSError, ValueError):
-            continue  # whoever opens it says why
+            continue  # opening it raises the same error
         if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
             raise SpecError(f"{path} is a pipe, a socket or a device: write its content to a file, and name that")
 

@@ -15,7 +15,7 @@ from unperturbed.errors import SpecError, UnperturbedError
 from unperturbed.harness.campaign.summary import HOME
 
 if TYPE_CHECKING:
-    from unperturbed.harness.cli.terminal.progress import TerminalProgress
+    from unperturbed.harness.cli.terminal import TerminalProgress
     from unperturbed.harness.drafts.command import Choices, CommandSpec, Comparison
     from unperturbed.harness.spec.campaign_spec import CampaignSpec
 
@@ -67,7 +67,7 @@ class Drafted:
 
 @contextmanager
 def _faults_of_options() -> Iterator[None]:
-    """Name no line of a spec that was not written: what is wrong in it was typed."""
+    """Report faults without a line of the spec, which is not written yet: the user typed options."""
     from unperturbed.harness.spec.yaml import InvalidSpec
 
     try:
@@ -75,77 +75,6 @@ def _faults_of_options() -> Iterator[None]:
     except InvalidSpec as error:
         faults = "\n".join(f"in the options before --: {one.message}" for one in error.diagnostics)
         raise SpecError(faults) from None
-
-
-def add_program_options(parser: argparse.ArgumentParser, *, comparing: bool = False) -> None:
-    """Add the options of `-- PROGRAM`; of two that are compared, those that concern both."""
-    options = parser.add_argument_group(
-        "for a program after --", ("settings of its spec, which is written beside the campaign")
-    )
-    options.add_argument(
-        "--metrics", default="", metavar="A,B", help="hardware metrics (default: four to six that this host can count)"
-    )
-    options.add_argument(
-        "--interval",
-        default="",
-        metavar="T",
-        help=("sampling interval such as `20 ms` or `2 M instructions`, or a number of intervals (default: 200)"),
-    )
-    if comparing:
-        options.add_argument(
-            "--runs", dest="baseline_runs", type=int, metavar="N", help=("runs of each program (default: 10)")
-        )
-        parser.set_defaults(count="", runs=None)
-    else:
-        options.add_argument(
-            "--count",
-            default="",
-            metavar="F,G",
-            help="library functions whose calls to count (default: some that the program calls, such as malloc)",
-        )
-        options.add_argument("--runs", type=int, metavar="N", help="runs with software metrics (default: 10)")
-        options.add_argument(
-            "--baseline-runs", type=int, metavar="N", help=("runs with hardware metrics alone (default: 10)")
-        )
-    options.add_argument(
-        "--source",
-        default="",
-        metavar="NAME",
-        help=("source of hardware metrics: papi, perf_event, simulated or auto (default: auto)"),
-    )
-    options.add_argument(
-        "--sampler",
-        default="",
-        choices=("inside", "outside"),
-        help=("where to take samples: inside the program or from another process"),
-    )
-    options.add_argument(
-        "--env",
-        action="append",
-        default=[],
-        metavar="NAME[=VALUE]",
-        help="pass on or set an environment variable; may be given again (PATH, LD_LIBRARY_PATH, PYTHONPATH, "
-        "VIRTUAL_ENV, OMP_NUM_THREADS, GOMAXPROCS and MKL_NUM_THREADS are always passed on)",
-    )
-    options.add_argument(
-        "--input",
-        default="",
-        metavar="FILE",
-        help=(
-            "file for the program's standard input, or null for none (default: the redirected stdin; a pipe is copied)"
-        ),
-    )
-    options.add_argument("--name", default="", metavar="NAME", help="name of the campaign (default: the program's)")
-
-
-def add_progress_option(parser: argparse.ArgumentParser) -> None:
-    """Add the option for programs that watch a command."""
-    parser.add_argument(
-        "--progress",
-        choices=("text", "json"),
-        default="text",
-        help="json: write one JSON object per line to stderr for each event (docs/reference/command_line.md)",
-    )
 
 
 def spec_of_program(arguments: argparse.Namespace, progress: TerminalProgress) -> Drafted | None:

@@ -1,9 +1,8 @@
-"""What this host refused, in one message: which file, why, and what to do about it."""
+"""One message for a failure that the host causes: which file, why, and what to do about it."""
 
 from __future__ import annotations
 
 import errno
-import io
 import os
 import resource
 import sqlite3
@@ -11,7 +10,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import FrameType
 
 from unperturbed.common import supervision
 from unperturbed.errors import HostError
@@ -26,9 +24,11 @@ _ADVICE = {
     errno.EMFILE: "raise the limit of open files (ulimit -n)",
 }
 _NO_THREAD = "can't start new thread"
-"""What the interpreter says where the host allows no more."""
+"""The interpreter's message where the host allows no further thread."""
 
-_OF_WRITING = (errno.EFBIG, errno.ENOSPC, errno.EDQUOT)
+_LIMITS = {"VmPeak": resource.RLIMIT_AS, "VmData": resource.RLIMIT_DATA}
+"""Limits of memory, by what /proc/self/status calls the memory that they bound."""
+
 _LITTLE = 64 << 20
 """Bytes of memory: a process that had fewer left cannot be expected to load a library."""
 
@@ -52,8 +52,6 @@ numpy.linalg.inv(numpy.eye(100))
 """
 """A use of the libraries that crash, or wait forever, where memory ends while they start."""
 
-_LOADING = "<frozen importlib._bootstrap>"
-
 
 def require_memory() -> None:
     """Raise HostError where this process's limits of memory are too low for the libraries that analyses need.
@@ -61,8 +59,7 @@ def require_memory() -> None:
     It is tried in a process apart: where memory ends, these libraries abort or wait forever, which nothing could catch.
     Without a limit nothing is tried.
     """
-    limits = (resource.getrlimit(which)[0] for which in (resource.RLIMIT_AS, resource.RLIMIT_DATA))
-    if all(limit == resource.RLIM_INFINITY for limit in limits):
+    if all(resource.getrlimit(which)[0] == resource.RLIM_INFINITY for which in _LIMITS.values()):
         return
     words = [sys.executable, "-I", "-c", _TRIAL, str(_SPARE)]
     try:
@@ -75,7 +72,7 @@ def require_memory() -> None:
 
 def host_message(error: BaseException) -> str:
     """Return the message for what this host refused: a full disk, a file that may not be read, too little memory."""
-    if isinstance(error, MemoryError) or _ended_for_memory(error):
+    if any(isinstance(each, MemoryError) or getattr(each, "errno", None) == errno.ENOMEM for each in _chain(error)):
         return _NO_MEMORY
     if isinstance(error, sqlite3.Error):
         return (
@@ -84,63 +81,34 @@ def host_message(error: BaseException) -> str:
         )
     if isinstance(error, RuntimeError) and str(error) == _NO_THREAD:
         return f"{error}: {_ADVICE[errno.EAGAIN]}"
-    if isinstance(error, OSError):
-        place = error.filename or (_file_at_hand(error) if error.errno in _OF_WRITING else None)
-        advice = _ADVICE.get(error.errno or 0) if place != STANDARD_OUTPUT else None  # where that goes, the shell knows
+    if isinstance(error, OSError) and error.errno is not None:
+        # Where standard output goes, the shell knows.
+        advice = _ADVICE.get(error.errno or 0) if error.filename != STANDARD_OUTPUT else None
         reason = f"{error.strerror or error}{f'; {advice}' if advice else ''}"
-        return f"{os.fsdecode(place)}: {reason}" if isinstance(place, str | bytes | os.PathLike) else reason
-    return ""
+        named = isinstance(error.filename, str | bytes | os.PathLike)
+        return f"{os.fsdecode(error.filename)}: {reason}" if named else reason
+    # Libraries raise many things when memory ends while they are loaded: SystemError, ImportError, KeyError.
+    if _had_little_memory():
+        return _NO_MEMORY
+    return str(error) if isinstance(error, OSError) else ""
 
 
-def _ended_for_memory(error: BaseException) -> bool:
-    """Return whether too little memory is behind an error.
-
-    Libraries raise many things when memory ends while they are loaded: SystemError, ImportError, KeyError.
-    """
-    seen: set[int] = set()
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error and those behind it."""
+    seen: list[BaseException] = []
     behind: BaseException | None = error
-    while behind is not None and id(behind) not in seen:
-        seen.add(id(behind))
-        if isinstance(behind, MemoryError) or getattr(behind, "errno", None) == errno.ENOMEM:
-            return True
+    while behind is not None and behind not in seen:
+        seen.append(behind)
+        yield behind
         behind = behind.__cause__ or behind.__context__
-    loading = any(frame.f_code.co_filename == _LOADING for frame in _frames(error))
-    return (loading or isinstance(error, SystemError)) and _had_little_memory()
 
 
 def _had_little_memory() -> bool:
     """Return whether this process came near its limit of memory."""
-    used = {}
     try:
-        for line in Path("/proc/self/status").read_text().splitlines():
-            name, _, value = line.partition(":")
-            if name in ("VmPeak", "VmData"):
-                used[name] = int(value.split()[0]) << 10
+        status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
     except OSError:
         return False
-    limits = {"VmPeak": resource.RLIMIT_AS, "VmData": resource.RLIMIT_DATA}
-    return any(
-        limit != resource.RLIM_INFINITY and used.get(name, 0) + _LITTLE > limit
-        for name, limit in ((name, resource.getrlimit(which)[0]) for name, which in limits.items())
-    )
-
-
-def _file_at_hand(error: OSError) -> str | os.PathLike[str] | None:
-    """Return the file that the code was at that failed: the system names none where a write fails."""
-    for frame in reversed(list(_frames(error))):
-        values = list(frame.f_locals.values())
-        for value in values:
-            if isinstance(value, io.IOBase) and isinstance(name := getattr(value, "name", None), str):
-                return name
-        for value in values:
-            if isinstance(value, Path):
-                return value
-    return None
-
-
-def _frames(error: BaseException) -> Iterator[FrameType]:
-    """Yield the calls that an exception came through, the outermost first."""
-    step = error.__traceback__
-    while step is not None:
-        yield step.tb_frame
-        step = step.tb_next
+    used = {name: int(status.get(name, "0").split()[0]) << 10 for name in ("VmPeak", "VmData")}
+    limits = {name: resource.getrlimit(which)[0] for name, which in _LIMITS.items()}
+    return any(limit != resource.RLIM_INFINITY and used[name] + _LITTLE > limit for name, limit in limits.items())

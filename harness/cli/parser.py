@@ -1,18 +1,17 @@
-"""The parser of the command line: the commands in groups, and one clear message for what it does not understand."""
+"""The parser of the command line: commands in groups, and suggestions for mistyped words and those of other tools."""
 
 from __future__ import annotations
 
 import argparse
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, NoReturn
 
 from unperturbed.harness.cli.commands import Command, Entry, all_commands
 from unperturbed.harness.cli.streams import drawing
-from unperturbed.harness.cli.words import unknown_option
 
 EXIT_CODES = """\
 exit codes: 0 good; 1 runs failed; 2 wrong spec or usage; 3 this host cannot do it; 4 the verdict is negative
@@ -21,13 +20,105 @@ exit codes: 0 good; 1 runs failed; 2 wrong spec or usage; 3 this host cannot do 
 _CHOICE = re.compile(r"invalid choice: '(?P<word>.*)' \(choose from (?P<choices>.*)\)")
 _WRONG_USAGE = 2
 
-
 _FILES = {"bash": "_shtab_compgen_files", "zsh": "_files", "fish": "(__fish_complete_path (commandline -ct))"}
-"""What completes a path, as shtab names it for each shell."""
+"""The function of each shell that completes a path, as shtab names it."""
+
+_FOREIGN = {
+    word: meant
+    for meant, words in {
+        "run -- ./program its arguments": "stat record measure exec bench benchmark perf profile time hyperfine",
+        "run SPEC": "trace start resume continue go",
+        "list": "ls campaigns show history log",
+        "init": "new create template example examples quickstart clone",
+        "check CAMPAIGN": "verdict verdicts judge verify",
+        "check SPEC": "validate lint",
+        "report CAMPAIGN": "html open view plot annotate",
+        "export CAMPAIGN -o FILE": "convert save csv dump script",
+        "metrics": "events counters avail papi_avail",
+        "doctor": "env host system info tune",
+        "compare -- A -- B": "diff ab versus vs",
+        "partition SPEC": "split search subsets",
+        "structure TRACE": "phases words",
+        "model TABLE": "causal learn",
+        "cc --metrics FILE -- gcc …": "gcc clang compile",
+        "completion bash": "completions complete",
+        "cache": "clean purge warm",
+        "--version": "version",
+        "manual": "man",
+    }.items()
+    for word in words.split()
+}
+"""Commands of perf, git, hyperfine, asv, PAPI and others, and the command here that replaces each."""
+
+_OPTION_OF = {
+    word: meant
+    for meant, words in {
+        "--campaign": "--folder --dir --directory --output-dir --workdir",
+        "--runs": "--iterations --repeat --repetitions -r -n --count",
+        "--metrics": "-e --event --events --metric",
+        "--quiet": "--silent -q",
+        "--dry-run": "--no-run --plan",
+        "--interval": "-I --period",
+        "--out": "-o --out --output --file",
+    }.items()
+    for word in words.split()
+}
+"""Options of other tools, and what they are called here."""
+
+_ALIKE = 75
+"""Least similarity of an option that is suggested: that of `--output` and `--out`."""
+
+
+class RegisteredNames:
+    """Choices of an option that extensions add to, looked up when help or a value needs them."""
+
+    def __init__(self, names: Callable[[], Iterable[str]]) -> None:
+        self._names = names
+
+    def __contains__(self, name: object) -> bool:
+        return name in list(self)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names())
+
+
+def unknown_command(word: str, known: Iterable[str]) -> str:
+    """Return the message for a word that is not a command."""
+    from unperturbed.common.wording import did_you_mean
+
+    names = set(known)
+    meant = _FOREIGN.get(word.casefold())
+    path = Path(word)
+    if meant is not None and (meant.startswith("-") or meant.split()[0] in names):
+        advice = f"here it is `unperturbed {meant}`"
+    elif word.endswith((".yaml", ".yml")):
+        advice = f"to run a spec, type `unperturbed run {word}`"
+    elif (path / "campaign.sqlite").is_file():
+        advice = f"to judge this campaign again, type `unperturbed check {word}`"
+    elif path.is_file():
+        advice = f"to measure a program, type `unperturbed run -- {word}`"
+    else:
+        advice = did_you_mean(word, names, limit=2)
+    return f"there is no command {word!r}; {advice or '`unperturbed help` lists them'}"
+
+
+def unknown_option(word: str, known: Iterable[str]) -> str:
+    """Return the message for an option that a command does not have."""
+    from unperturbed.common.wording import did_you_mean
+
+    name = word.partition("=")[0]
+    options = [option for option in known if option.startswith("--")]
+    meant = _OPTION_OF.get(name)
+    if meant == "--out" and meant not in options:  # what keeps everything it writes in one folder
+        meant = "--campaign"
+    if meant in options and (name != "--output" or meant != "--out"):
+        return f"there is no option {name}; here it is {meant}"
+    advice = did_you_mean(name, options, limit=1, cutoff=_ALIKE) if name.startswith("--") else ""
+    return f"there is no option {name}{f'; {advice}' if advice else ''}"
 
 
 def as_given(path: str) -> str:
-    """Return a path's text: the type of arguments of which it matters whether they begin with `./`."""
+    """Return a path's text: the type of arguments whose leading `./` matters."""
     return path
 
 
@@ -55,7 +146,7 @@ class CommandParser(argparse.ArgumentParser):
         self.error(f"unexpected argument{'s' if len(extra) > 1 else ''}: {' '.join(extra)}")
 
     def error(self, message: str) -> NoReturn:
-        """Print what is wrong and what may have been meant; end with exit code 2."""
+        """Print the fault and a suggestion; end with exit code 2."""
         unknown = [word for word in takewhile(lambda word: word != "--", self._words) if self._is_unknown(word)]
         choice = _CHOICE.search(message)
         if unknown:
@@ -109,7 +200,7 @@ def _whole_number(text: str) -> int:
 
 
 def full_parser() -> CommandParser:
-    """Return the parser with the arguments of all commands, for what is made from it: completion and the manual.
+    """Return the parser with the arguments of all commands, for completion and the manual.
 
     Each word that is a path has the attribute `complete`, as shtab reads it.
     """

@@ -1,4 +1,4 @@
-"""Run a campaign, judge it and show what it showed: what `run` and `compare` do once they have a spec."""
+"""Run a campaign and show its verdicts, or show its plan: what `run` and `compare` do once they have a spec."""
 
 from __future__ import annotations
 
@@ -6,18 +6,28 @@ import argparse
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from unperturbed.common.wording import counted
-from unperturbed.errors import HostError, MissingExtraError
+from rich.markup import escape
+
+from unperturbed.common.wording import BAD, NOTE, counted, duration, visible
+from unperturbed.errors import HostError, MissingExtraError, SpecError
+from unperturbed.harness.cli.paths import open_page
+from unperturbed.harness.cli.streams import print_json
+from unperturbed.harness.cli.terminal import describe_passes, terminal
+from unperturbed.harness.cli.warming import warm_once
 
 if TYPE_CHECKING:
     from unperturbed.harness.campaign.manifest import State
-    from unperturbed.harness.cli.terminal.progress import TerminalProgress
+    from unperturbed.harness.cli.terminal import TerminalProgress
+    from unperturbed.harness.results.judge import Judgement
     from unperturbed.harness.results.verdicts import CampaignVerdicts
     from unperturbed.harness.spec.campaign_spec import CampaignSpec
+    from unperturbed.harness.studies.readiness import Readiness
 
 _RUNS_FAILED = 1
+_COMMANDS = ("build", "prepare", "run")
+"""The keys of `program:` that are commands, in the order in which they are executed."""
 
 
 def run_and_show(
@@ -32,14 +42,13 @@ def run_and_show(
     from unperturbed.common.extras import is_installed
     from unperturbed.harness.campaign.execution import run_campaign
     from unperturbed.harness.campaign.manifest import Manifest
-    from unperturbed.harness.campaign.traces import DamagedRunsError
-    from unperturbed.harness.cli.folders import open_page
-    from unperturbed.harness.cli.terminal.campaign import show_judgement
-    from unperturbed.harness.cli.warming import warm_once
-    from unperturbed.harness.results.judge import judge
 
     if arguments.no_check:
-        return _only_measure(spec, folder, arguments, progress)
+        with progress:
+            run_campaign(spec, folder, progress)
+        with Manifest(folder / "campaign.sqlite", read_only=True) as manifest:
+            counts = manifest.counts()
+        return _show_measured(folder, counts, arguments, progress)
     if is_installed("analysis"):
         warm_once("alignment", progress.step)
     else:
@@ -47,29 +56,9 @@ def run_and_show(
             "the libraries of the analyses are not installed here, so this measures and gives no verdict "
             "(--no-check: exit with 0 then; pip install 'unperturbed[analysis]': with verdicts)"
         )
-    judgement, repaired = None, False
-    while judgement is None:
-        try:
-            run_campaign(spec, folder, progress)
-        finally:
-            progress.end()
-        progress.step("checking and writing the report")
-        try:
-            judgement = judge(folder, spec, watch=progress.watch)
-        except MissingExtraError as error:
-            raise HostError(
-                f"every run is kept in {folder}; no verdict: {error}. "
-                f"`unperturbed check {folder}` then judges them, here or on another host"
-            ) from None
-        except DamagedRunsError as error:
-            if repaired:
-                raise
-            repaired = True  # what is damaged inside is only seen by reading it
-            progress.note(f"{str(error).splitlines()[0]}; measured again")
-            with Manifest(folder / "campaign.sqlite") as manifest:
-                manifest.redo(error.runs)
-        finally:
-            progress.end()
+    from unperturbed.harness.cli.verdicts import show_judgement
+
+    judgement = _run_and_judge(spec, folder, progress)
     report = folder / "report.html"
     code = show_judgement(spec, judgement, report, as_json=arguments.json, fail_on=arguments.fail_on)
     if drafted is not None and not arguments.json:
@@ -78,27 +67,85 @@ def run_and_show(
         if wanted is not None:
             keys = "baseline_runs" if spec.programs else "baseline_runs and runs"
             print(f"next:   set {keys} to {wanted} in it, then: unperturbed run {drafted}")
+    return _end(code, folder, report, arguments, progress)
+
+
+def _run_and_judge(spec: CampaignSpec, folder: Path, progress: TerminalProgress) -> Judgement:
+    """Run what is left of a campaign and judge it; measure runs again once if only judging shows their damage."""
+    from unperturbed.harness.campaign.execution import run_campaign
+    from unperturbed.harness.campaign.manifest import Manifest
+    from unperturbed.harness.campaign.traces import DamagedRunsError
+    from unperturbed.harness.results.judge import judge
+
+    repaired = False
+    while True:
+        with progress:
+            run_campaign(spec, folder, progress)
+        progress.step("checking and writing the report")
+        try:
+            with progress:
+                return judge(folder, spec, watch=progress.watch)
+        except MissingExtraError as error:
+            raise HostError(
+                f"every run is kept in {folder}; no verdict: {error}. "
+                f"`unperturbed check {folder}` then judges them, here or on another host"
+            ) from None
+        except DamagedRunsError as error:
+            if repaired:
+                raise
+            repaired = True
+            progress.note(f"{str(error).splitlines()[0]}; measured again")
+            with Manifest(folder / "campaign.sqlite") as manifest:
+                manifest.redo(error.runs)
+
+
+def run_and_show_nodes(
+    spec: CampaignSpec, folder: Path, arguments: argparse.Namespace, progress: TerminalProgress
+) -> int:
+    """Run what is left of a campaign on nodes; print its verdicts."""
+    from unperturbed.harness.nodes.coordinate import run_on_nodes
+    from unperturbed.harness.nodes.status import read_status
+
+    with progress:
+        notes = run_on_nodes(spec, folder, progress)
+    if arguments.no_check:
+        return _show_measured(folder, read_status(folder).runs, arguments, progress, missing=notes)
+    # Not loaded before: nodes would wait for it.
+    from unperturbed.harness.cli.verdicts import show_nodes
+    from unperturbed.harness.results.judge import judge_nodes
+
+    warm_once("alignment", progress.step)
+    progress.step("checking and writing the report")
+    with progress:
+        judgement = judge_nodes(folder, spec, notes=notes, watch=progress.watch)
+    report = folder / "report.html"
+    code = show_nodes(spec, judgement, report, as_json=arguments.json, fail_on=arguments.fail_on)
+    return _end(code, folder, report, arguments, progress)
+
+
+def cancel_jobs(spec: CampaignSpec, folder: Path, command: str) -> int:
+    """End the jobs of a campaign or search on nodes.
+
+    `command`: The command that resumes it: `run` or `partition`.
+    """
+    from unperturbed.harness.nodes.coordinate import cancel
+
+    if spec.nodes is None:
+        what = "campaigns" if command == "run" else "searches"
+        raise SpecError(f"--cancel is for {what} on nodes (`nodes:` in the spec); end this one by Ctrl-C")
+    ended = cancel(spec, folder)
+    print(f"{counted(ended, 'job')} cancelled; finished runs are kept, and `unperturbed {command}` resumes: {folder}")
+    return 0
+
+
+def _end(code: int, folder: Path, report: Path, arguments: argparse.Namespace, progress: TerminalProgress) -> int:
     progress.result(code, campaign=str(folder), report=str(report))
     if arguments.open:
         open_page(report)
     return code
 
 
-def _only_measure(spec: CampaignSpec, folder: Path, arguments: argparse.Namespace, progress: TerminalProgress) -> int:
-    """Run what is left of a campaign; return 1 when runs failed."""
-    from unperturbed.harness.campaign.execution import run_campaign
-    from unperturbed.harness.campaign.manifest import Manifest
-
-    try:
-        run_campaign(spec, folder, progress)
-    finally:
-        progress.end()
-    with Manifest(folder / "campaign.sqlite", read_only=True) as manifest:
-        found = manifest.counts()
-    return show_measured(folder, found, arguments, progress)
-
-
-def show_measured(
+def _show_measured(
     folder: Path,
     runs: Mapping[State, int],
     arguments: argparse.Namespace,
@@ -126,3 +173,117 @@ def runs_that_decide(checked: CampaignVerdicts) -> int | None:
     # A verdict that is decided stays so, whatever else of it is open.
     changes = [change for verdict in checked.verdicts if verdict.verdict in OPEN for change in verdict.changes]
     return max((change.runs_to_decide for change in changes if change.runs_to_decide is not None), default=None)
+
+
+def show_plan(spec: CampaignSpec, folder: Path, *, as_json: bool) -> int:
+    """Print the plan of a campaign; return 0, or the exit code with which the campaign would be refused.
+
+    `folder`: The campaign's folder, which need not be there. Runs of an earlier session there are counted.
+    """
+    from unperturbed.harness.host.doctor import examine
+    from unperturbed.harness.studies.readiness import check_spec
+
+    done, seconds = _earlier_session(folder, spec)
+    ready = check_spec(spec, examine())
+    left = None
+    if seconds and ready.runs:
+        left = max(ready.runs - done, 0) * sum(seconds) / len(seconds)
+    described = {
+        "name": spec.name,
+        "campaign": str(folder),
+        "can_run": not ready.problems,
+        "problems": [problem.finding.what for problem in ready.problems],
+        "passes": describe_passes(ready.passes),
+        "commands": _commands(spec),
+        "builds": _builds(ready),
+        "configurations": dict(ready.planned),
+        "runs": ready.runs,
+        "done": done,
+        "seconds": left,
+    }
+    if as_json:
+        print_json(described)
+    else:
+        _print_plan(ready, described)
+    return ready.exit_code
+
+
+def _earlier_session(folder: Path, spec: CampaignSpec) -> tuple[int, list[float]]:
+    """Return how many runs of this spec are done in a folder, and the seconds of a run of each pass.
+
+    Refuse a folder of another campaign.
+    """
+    from unperturbed.harness.campaign.execution import CAMPAIGN, SWEEP, check_owner
+    from unperturbed.harness.campaign.manifest import Manifest
+    from unperturbed.harness.nodes.shares import SWEEPS, VERDICTS
+    from unperturbed.harness.spec.sections.campaign import PILOT
+
+    if not (folder / "campaign.sqlite").is_file():
+        return 0, []
+    if spec.nodes is not None:
+        purpose = (SWEEPS if spec.parameters else VERDICTS).whole
+    else:
+        purpose = SWEEP if spec.parameters else CAMPAIGN
+    with Manifest(folder / "campaign.sqlite", read_only=True) as manifest:
+        check_owner(manifest, spec, purpose)
+        if manifest.fact("spec_digest") != spec.digest:
+            return 0, []
+        pilots = [manifest.fact(f"{PILOT}:{item['name']}") for item in manifest.fact("passes") or ()]
+        return manifest.counts().get("done", 0), [pilot["seconds"] for pilot in pilots if pilot]
+
+
+def _commands(spec: CampaignSpec) -> dict[str, str]:
+    """Return every command that the campaign would execute, as the spec has it: its key → the command."""
+    written: dict[str, str | None] = {f"program.{key}": getattr(spec.program, key) for key in _COMMANDS}
+    for name, other in spec.programs.items():
+        written |= {f"programs.{name}.{key}": getattr(other, key) for key in ("build", "run")}
+    return {key: command for key, command in written.items() if command is not None}
+
+
+def _builds(ready: Readiness) -> dict[str, list[str]]:
+    """Return the metrics that are compiled into each build; none for a program that is not built here."""
+    campaign = ready.spec
+    if campaign.program.build is None:
+        return {}
+    compiled = {name for name, event in campaign.measure.software.items() if event.means == "compiled"}
+    return {
+        "reference": [],
+        **{
+            item.name: [name for name in item.inert or item.software if name in compiled]
+            for item in ready.configurations
+        },
+    }
+
+
+def _print_plan(ready: Readiness, described: Mapping[str, Any]) -> None:
+    console = terminal()
+    for key, command in described["commands"].items():
+        console.print(f"command {escape(key)}: {escape(visible(command))}", soft_wrap=True)
+    for item in described["passes"]:
+        simulated = item["source"] == "simulated"
+        source = "[bold yellow]simulated[/bold yellow] by callgrind" if simulated else item["source"]
+        console.print(f"pass {item['name']}: {', '.join(item['metrics'])} — {source}", soft_wrap=True)
+    for name, metrics in described["builds"].items():
+        holds = f"with {', '.join(metrics)}" if metrics else "as it is"
+        console.print(f"build {escape(name)}: {escape(holds)}", soft_wrap=True)
+    if not described["builds"]:
+        console.print("nothing is built")
+    each = ", ".join(f"{name} {runs}" for name, runs in described["configurations"].items())
+    done = f"; {described['done']} of them are done already" if described["done"] else ""
+    console.print(f"[bold]{counted(described['runs'], 'run')}[/bold] ({escape(each)}){done}", soft_wrap=True)
+    if described["seconds"] is not None:
+        console.print(f"about [bold]{duration(described['seconds'], whole=True)}[/bold] to go")
+    else:
+        slow = any(item["source"] == "simulated" for item in described["passes"])
+        each_run = (
+            "25 to 60 times as long as the program, because it is simulated" if slow else "as long as the program"
+        )
+        console.print(f"a run takes {each_run}; a pilot run will measure it")
+    for problem in ready.problems:
+        console.print(f"[bold red]{BAD}[/bold red] {escape(problem.finding.what)}", soft_wrap=True)
+    if ready.no_verdict and not ready.problems:
+        console.print(f"[yellow]{NOTE}[/yellow] {escape(ready.no_verdict)}", soft_wrap=True)
+    console.print(f"campaign: {described['campaign']} (nothing was run or written)", soft_wrap=True)
+    if (nodes := ready.spec.nodes) is not None:
+        count = counted(nodes.count, "node")
+        console.print(f"{count} ({nodes.engine}) share these runs; the plan above is that of this host")

@@ -1,15 +1,17 @@
-"""What the command line writes to: an output that goes away or knows few signs changes no result and no exit code.
+"""Standard output and standard error: one that goes away, or lacks a character, changes no result and no exit code.
 
-And what the user sees is what the tool drew: texts of others (names, paths, what a program printed) reach a terminal
-with their controls written out. Only what `drawing` gives may move its cursor and choose its colours.
+Control characters in untrusted text (names, paths, output of programs) are escaped. Only what is written through
+`drawing` may move the cursor and set colours.
 """
 
 from __future__ import annotations
 
 import codecs
+import json
 import os
 import sys
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -17,39 +19,16 @@ from unperturbed.common.wording import visible
 
 STANDARD_OUTPUT = "standard output"
 
+_PAIRS = """
+✓ok ✗X …... →-> ←<- ↔<-> –- —- −- ±+- ×x ·. ≤<= ≥>= ≠!= ≈~ ρrho αalpha µu μu Δdelta ²^2 ³^3 ’' ‘' “" ”"
+"""
 _PLAIN: Mapping[str, str] = {
-    "✓": "ok",
-    "✗": "X",
-    "…": "...",
-    "→": "->",
-    "←": "<-",
-    "↔": "<->",
-    "–": "-",
-    "—": "-",
-    "−": "-",
-    "±": "+-",
-    "×": "x",
-    "·": ".",
-    "≤": "<=",
-    "≥": ">=",
-    "≠": "!=",
-    "≈": "~",
-    "ρ": "rho",
-    "α": "alpha",
-    "µ": "u",
-    "μ": "u",
-    "Δ": "delta",
-    "²": "^2",
-    "³": "^3",
+    **{pair[0]: pair[1:] for pair in _PAIRS.split()},
     "°": " deg",
     "\xa0": " ",
     "\u202f": " ",
-    "’": "'",
-    "‘": "'",
-    "“": '"',
-    "”": '"',
 }
-"""What stands for a sign that the terminal's encoding lacks. A question mark would be read as a verdict."""
+"""Replacements for characters that the terminal's encoding lacks. A question mark would be read as a verdict."""
 
 
 def _to_plain(error: UnicodeError) -> tuple[str, int]:
@@ -69,38 +48,32 @@ class _Output:
 
     @property
     def drawing(self) -> _Output:
-        """The same stream, for what may command the terminal."""
+        """The same stream, for text that may control the terminal."""
         return _Output(self._stream, self._forgiven, drawing=True)
 
     def write(self, text: str) -> int:
-        """Write a text, its controls written out unless this is drawn; return its length."""
-        try:
-            self._stream.write(text if self._drawing else visible(text))
-        except self._forgiven:
-            self._give_up()
-        except OSError as error:
-            raise OSError(error.errno, error.strerror, STANDARD_OUTPUT) from None
+        """Write a text, its controls escaped unless this is drawn; return its length."""
+        self._attempt(self._stream.write, text if self._drawing else visible(text))
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
         """Write texts."""
-        for line in lines:
-            self.write(line)
+        self.write("".join(lines))
 
     def flush(self) -> None:
-        """Hand over what was written."""
+        """Flush the stream."""
+        self._attempt(self._stream.flush)
+
+    def _attempt(self, action: Callable[..., object], *arguments: str) -> None:
         try:
-            self._stream.flush()
+            action(*arguments)
         except self._forgiven:
-            self._give_up()
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self._stream.fileno())
+            os.close(nowhere)
+            self._stream.flush()
         except OSError as error:
             raise OSError(error.errno, error.strerror, STANDARD_OUTPUT) from None
-
-    def _give_up(self) -> None:
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, self._stream.fileno())
-        os.close(nowhere)
-        self._stream.flush()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
@@ -126,6 +99,17 @@ def prepare_streams() -> None:
 
 
 def drawing(stream: TextIO) -> TextIO:
-    """Return a standard stream for what may command the terminal: no text of others."""
+    """Return a standard stream for text that may control the terminal: no untrusted text."""
     found: TextIO = getattr(stream, "drawing", stream)
     return found
+
+
+def print_event(event: str, **facts: object) -> None:
+    """Print an event for programs that watch a command: a JSON object on a line of standard error."""
+    line = json.dumps({"event": event, "time": round(time.time(), 3), **facts}, ensure_ascii=False)
+    print(line, file=sys.stderr, flush=True)
+
+
+def print_json(described: Any) -> None:
+    """Print a result as JSON."""
+    print(json.dumps(described, indent=2, ensure_ascii=False))

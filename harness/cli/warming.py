@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _SEED = 1
 _RUNS = 8
 _WHOLE_CELLS = (1 << 14) + 64
-"""Whole numbers are aligned in cells of 32 bits where two runs of so many intervals are."""
+"""Two runs with this number of intervals are aligned in cells of 32 bits, if their values are whole numbers."""
 
 
 def warm_alignment() -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from unperturbed.common.extensions import records_in
-from unperturbed.common.scratch import scratch_folder
+from unperturbed.common.scratch import naming, scratch_folder
 from unperturbed.common.wording import did_you_mean, listing
 from unperturbed.errors import SpecError
 
@@ -135,7 +135,7 @@ def export(content: Any, kind: Kind, path: Path, *, name: str | None = None) -> 
         As `choose_format`.
     """
     chosen = choose_format(kind, path, name)
-    with scratch_folder("export", path.parent) as aside:
+    with naming(path), scratch_folder("export", path.parent) as aside:
         chosen.writers[kind](content, aside / path.name)
         for written in aside.rglob("*"):
             if written.is_file():

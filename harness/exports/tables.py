@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from unperturbed.harness.exports.content.runs import ExportedRuns
-    from unperturbed.harness.studies.sweep.table import SweepTable
+    from unperturbed.harness.studies.sweep_table import SweepTable
 
 
 def _format_of_frames(name: str, suffixes: tuple[str, ...], write: Callable[[pl.DataFrame, BinaryIO], None]) -> Format:

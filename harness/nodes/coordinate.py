@@ -1,6 +1,6 @@
-"""A campaign on nodes from its spec to its last run: build once, submit the parts, watch them, submit what was lost.
+"""A campaign on nodes from its spec to its last run: build once, submit the parts, watch them, submit lost ones again.
 
-Whoever coordinates may be stopped at any point: parts go on without it, and the same command watches them again.
+The coordinating command may be stopped at any point: parts go on without it, and the same command watches them again.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import errno
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,12 +22,14 @@ from unperturbed.harness.campaign.preparation import build_and_stage
 from unperturbed.harness.campaign.progress import Progress
 from unperturbed.harness.campaign.requirements import check_budget, check_sampled_program
 from unperturbed.harness.nodes.engines import Engine, Job, engine_of
-from unperturbed.harness.nodes.kinds import VERDICTS, Kind, kind_of
 from unperturbed.harness.nodes.shares import (
     FOLDER,
     OUTCOME,
+    VERDICTS,
+    Kind,
     NodePart,
     done_runs,
+    kind_of,
     lacks,
     parts_of,
     read_json,
@@ -35,14 +37,14 @@ from unperturbed.harness.nodes.shares import (
     share_of,
 )
 from unperturbed.harness.nodes.staging import link_layouts, staged_folder
-from unperturbed.harness.nodes.worker import Outcome
+from unperturbed.harness.nodes.worker import WorkOutcome
 from unperturbed.harness.program.build import check_compilers
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 
 _CANCELLED = "cancelled"
 _SHARED_FACTS = ("builds", "sites", "skipped", "inputs", "program", "layout_notes")
 _TRIES = 3
-"""A part is given up once its job has ended so many times without a further run."""
+"""A part is given up once this number of its jobs has ended without a further run."""
 _BETWEEN_LINES_S = 5.0
 _LEAST_FREE_BYTES = 1 << 20
 
@@ -52,73 +54,183 @@ class CancelledError(RunError):
 
 
 @dataclass
-class _Standing:
-    """What this session knows of a part."""
+class _PartState:
+    """The state of a part as this session knows it."""
 
     part: NodePart
-    planned: int
-    runs: Counter[str] = field(default_factory=Counter)
+    planned: int  # Runs that it must have at least
+    runs: Counter[str] = field(default_factory=Counter)  # Its runs by state, as last read
     submitted: bool = False
-    before: int = 0
-    fruitless: int = 0
-    given_up: str = ""
-    avoid: list[str] = field(default_factory=list)
-    lost_since: float | None = None
+    before: int = 0  # Runs that were over when its last job was submitted
+    fruitless: int = 0  # Jobs in succession that ended without a further run
+    given_up: str = ""  # Why it was given up
+    avoid: list[str] = field(default_factory=list)  # Nodes that cannot make it
+    lost_since: float | None = None  # When its node was first seen out of service
 
     @property
     def over(self) -> int:
         return self.runs["done"] + self.runs["failed"]
 
     @property
+    def total(self) -> int:
+        return max(self.runs.total(), self.planned)
+
+    @property
     def finished(self) -> bool:
         """Whether nothing is left to be made in this session."""
         left = self.runs["planned"] + self.runs["running"] + (0 if self.submitted else self.runs["failed"])
-        return sum(self.runs.values()) >= self.planned and not left
+        return self.runs.total() >= self.planned and not left
+
+    @property
+    def settled(self) -> bool:
+        return self.finished or bool(self.given_up)
 
 
-@dataclass(frozen=True)
 class Coordination:
     """A campaign on nodes whose folder this process holds, built and dealt out."""
 
-    spec: CampaignSpec  # The spec, with `nodes`
-    kind: Kind  # What the parts make
-    manifest: Manifest  # That of the whole
-    progress: Progress  # Receives every step
-    engine: Engine  # Executes the parts
-    standings: tuple[_Standing, ...]  # What this session knows of each part
-
-    @property
-    def parts(self) -> tuple[NodePart, ...]:
-        """Return the parts."""
-        return tuple(one.part for one in self.standings)
+    def __init__(
+        self,
+        spec: CampaignSpec,
+        kind: Kind,
+        manifest: Manifest,
+        progress: Progress,
+        engine: Engine,
+        parts: tuple[NodePart, ...],
+    ) -> None:
+        self.spec, self.manifest, self.progress, self.parts = spec, manifest, progress, parts
+        self._kind, self._engine = kind, engine
+        self._states = {part.number: _PartState(part, kind.least(spec, part.number)) for part in parts}
 
     @property
     def given_up(self) -> Mapping[int, str]:
         """Return why parts were given up, by their numbers."""
-        return {one.part.number: one.given_up for one in self.standings if one.given_up}
+        return {number: state.given_up for number, state in self._states.items() if state.given_up}
 
     def give_up(self, number: int, why: str) -> None:
         """Go on without a part."""
-        _give_up(next(one for one in self.standings if one.part.number == number), why, self.progress)
+        state = self._states[number]
+        state.given_up = why
+        self.progress.note(f"part {state.part.name} is given up: {why}")
 
     def watch(self, until: Callable[[], bool] | None = None) -> None:
-        """Submit and watch the parts until every one is over or given up, or until something else has happened."""
-        _watch(self, until)
+        """Submit and watch the parts until every one is over or given up, or `until` returns true."""
+        engine, progress, states = self._engine, self.progress, tuple(self._states.values())
+        on_demand = self._kind.on_demand  # then this is called for each wait, and most are short
+        shown, shown_at, unreachable = "", time.monotonic() if on_demand else 0.0, False
+        while True:
+            if (engine.folder / FOLDER / _CANCELLED).exists():
+                raise CancelledError("the jobs were cancelled; finished runs are kept, and the same command resumes")
+            # Jobs before manifests: a job that ends in between has written its last run by then.
+            known = engine.jobs(self.parts)
+            jobs = known or {}
+            for state in states:
+                with reading(state.part) as manifest:
+                    state.runs, state.planned = self._kind.needed(self.spec, state.part, manifest)
+            if known is None and not unreachable:
+                progress.note(f"{engine.name} does not answer; the parts go on, and this waits for it")
+            unreachable = known is None
+            if known is not None:
+                waiting = [state for state in states if not state.settled and state.part.number not in jobs]
+                active = len(jobs)
+                for state in waiting:
+                    if state.submitted:
+                        self._end_job(state)
+                    if not (state.given_up or (engine.at_once is not None and active >= engine.at_once)):
+                        active += self._submit(state)
+                if not waiting and not jobs and all(state.settled for state in states):
+                    return
+            self._give_up_lost(jobs)
+            if until is not None and until():
+                return
+            line = self._describe(jobs)
+            if line != shown and (time.monotonic() - shown_at > _BETWEEN_LINES_S or not (shown or on_demand)):
+                progress.step(line)
+                shown, shown_at = line, time.monotonic()
+            time.sleep(engine.pause)
+
+    def _submit(self, state: _PartState) -> bool:
+        part = state.part
+        (part.folder / OUTCOME).unlink(missing_ok=True)
+        claimed = [owner for other in self.parts if other is not part and (owner := other.owner)]
+        state.before = state.over
+        if why := self._engine.submit(part, avoid=() if part.owner else (*claimed, *state.avoid)):
+            self.give_up(part.number, why)
+            return False
+        state.submitted = True
+        return True
+
+    def _end_job(self, state: _PartState) -> None:
+        """Decide whether a part whose job ended with runs left is submitted again."""
+        part, folder = state.part, self._engine.folder
+        content = read_json(part.folder / OUTCOME)
+        outcome = None if content is None else WorkOutcome(**content)
+        if state.over > state.before:
+            state.fruitless = 0
+        elif part.number not in self._engine.taken:
+            state.fruitless += 1
+        if outcome is None and _is_full(folder):  # the part could not write that there
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
+        if outcome is None or (self._kind.on_demand and outcome.ending == "over"):
+            if state.fruitless >= _TRIES:
+                log = part.folder / "job.log"
+                self.give_up(part.number, f"its job ended {_TRIES} times without a further run; see {log}")
+            elif outcome is None:
+                self.progress.note(f"part {part.name} ended before its runs were done; it is submitted again")
+        elif outcome.ending in ("refused", "elsewhere"):
+            own_node = part.owner is not None and outcome.ending == "refused"
+            if own_node or outcome.node in state.avoid or len(state.avoid) > len(self.parts):
+                self.give_up(part.number, outcome.message)
+            else:
+                self.progress.note(f"part {part.name}: {outcome.message}; it is submitted to another node")
+                state.avoid.append(outcome.node)
+        else:
+            self.give_up(part.number, outcome.message or "its job ended with runs left")
+
+    def _give_up_lost(self, jobs: Mapping[int, Job]) -> None:
+        """Give up parts whose nodes are out of service, once nothing else is left to wait for and patience is over."""
+        lost = {number for number, job in jobs.items() if job.lost}
+        others_settled = all(state.settled for number, state in self._states.items() if number not in lost)
+        for number, state in self._states.items():
+            if number not in lost or not others_settled:
+                state.lost_since = None
+            elif state.lost_since is None:
+                state.lost_since = time.monotonic()
+            elif time.monotonic() - state.lost_since >= self._engine.nodes.patience.seconds:
+                self._engine.cancel([state.part])
+                node = f"its node {state.part.owner}" if state.part.owner else "a node for it"
+                self.give_up(number, f"{node} is not in service ({jobs[number].why})")
+
+    def _describe(self, jobs: Mapping[int, Job]) -> str:
+        """Return one line: runs over and left, and what each part does."""
+        words = []
+        for number, state in self._states.items():
+            job, name = jobs.get(number), state.part.name
+            if state.finished:
+                words.append(f"{name} done")
+            elif job is not None and job.why:
+                words.append(f"{name} waits ({job.why})")
+            else:
+                ending = "" if job is not None else ", given up" if state.given_up else ", waits"
+                words.append(f"{name} {state.over} of {state.total} ({state.part.owner or 'no node yet'}{ending})")
+        total = sum(state.total for state in self._states.values())
+        over = sum(state.over for state in self._states.values())
+        return f"{over} of {counted(total, 'run')} over: {', '.join(words)}"
 
 
 def run_on_nodes(spec: CampaignSpec, folder: Path, progress: Progress) -> tuple[str, ...]:
     """Run a campaign on nodes, or what is left of it.
 
-    Result: What a reader of the verdicts must know: parts that the campaign ends without, and why.
+    Result: A sentence for each part that the campaign ends without, and why.
     """
     with coordinated(spec, folder, progress, VERDICTS) as coordination:
         coordination.watch()
-        return _missing(spec, coordination.standings)
+        return _missing(coordination)
 
 
 @contextmanager
 def coordinated(spec: CampaignSpec, folder: Path, progress: Progress, kind: Kind) -> Iterator[Coordination]:
-    """Hold a campaign's folder, build what is measured, and make the folders of its parts. Nothing is submitted yet."""
+    """Lock a campaign's folder, build its programs, and make the folders of its parts. Nothing is submitted yet."""
     if spec.nodes is None:
         raise SpecError("the spec has no `nodes`")
     folder = folder.absolute()
@@ -130,18 +242,18 @@ def coordinated(spec: CampaignSpec, folder: Path, progress: Progress, kind: Kind
         for name in ("", *spec.programs):
             check_compilers(spec.of_program(name).program)
             check_sampled_program(spec.of_program(name))
-        workspace = build_and_stage(kind.share(spec, 1), folder, manifest, progress)
-        if kind is VERDICTS and spec.campaign.layouts == "varied":
-            link_layouts(spec, workspace, manifest, progress)
         parts = parts_of(folder, spec.nodes.count)
+        needed = None if kind.on_demand or not all(_is_over(spec, part, kind) for part in parts) else ()
+        workspace = build_and_stage(kind.share(spec, 1), folder, manifest, progress, needed=needed)
+        if needed is None and kind is VERDICTS and spec.campaign.layouts == "varied":
+            link_layouts(spec, workspace, manifest, progress)
         for part in parts:
             _make_part(spec, part, manifest, folder, kind)
         engine = engine_of(spec.nodes, folder, str(manifest.fact("id")))
         engine.check()
         manifest.set_facts(submitted=True)
-        standings = tuple(_Standing(part, kind.least(spec, part.number)) for part in parts)
         try:
-            yield Coordination(spec, kind, manifest, progress, engine, standings)
+            yield Coordination(spec, kind, manifest, progress, engine, parts)
         except KeyboardInterrupt:
             progress.note(
                 "the parts that were submitted go on without this command; the same command watches them again, and "
@@ -152,18 +264,26 @@ def coordinated(spec: CampaignSpec, folder: Path, progress: Progress, kind: Kind
 
 def cancel(spec: CampaignSpec, folder: Path) -> int:
     """End the jobs of a campaign; finished runs are kept. A command that watches them ends too."""
-    path = folder / "campaign.sqlite"
-    if spec.nodes is None or not path.is_file():
-        raise SpecError(f"{folder} holds no campaign on nodes, so there is nothing to cancel")
-    with Manifest(path, read_only=True) as manifest:
-        identity, kind = str(manifest.fact("id")), kind_of(manifest)
-    if kind is None:
+    path, identity, kind = folder / "campaign.sqlite", "", None
+    if spec.nodes is not None and path.is_file():
+        with Manifest(path, read_only=True) as manifest:
+            identity, kind = str(manifest.fact("id")), kind_of(manifest)
+    if spec.nodes is None or kind is None:
         raise SpecError(f"{folder} holds no campaign on nodes, so there is nothing to cancel")
     (folder / FOLDER).mkdir(exist_ok=True)
     (folder / FOLDER / _CANCELLED).touch()
     engine = engine_of(spec.nodes, folder.absolute(), identity)
     engine.check()
     return engine.cancel(parts_of(folder.absolute(), spec.nodes.count))
+
+
+def _is_over(spec: CampaignSpec, part: NodePart, kind: Kind) -> bool:
+    """Return whether all runs of a part are done, so that nothing is built for it."""
+    if not (part.folder / "campaign.sqlite").is_file():
+        return False
+    with reading(part) as manifest:
+        runs, planned = kind.needed(spec, part, manifest)
+    return runs["done"] == runs.total() >= planned
 
 
 def _make_part(spec: CampaignSpec, part: NodePart, whole: Manifest, home: Path, kind: Kind) -> None:
@@ -180,148 +300,22 @@ def _make_part(spec: CampaignSpec, part: NodePart, whole: Manifest, home: Path, 
         manifest.set_facts(part=part.number, shared=str(home), staged=copy and str(copy), **shared)
 
 
-def _watch(watched: Coordination, until: Callable[[], bool] | None) -> None:
-    """Submit and watch until every part is over or given up, or until something else has happened."""
-    engine, standings, progress = watched.engine, watched.standings, watched.progress
-    patience = engine.nodes.patience.seconds
-    on_demand = watched.kind.on_demand  # then this is called for each wait, and most are short
-    shown, shown_at, unreachable = "", time.monotonic() if on_demand else 0.0, False
-    while True:
-        if (engine.folder / FOLDER / _CANCELLED).exists():
-            raise CancelledError("the jobs were cancelled; finished runs are kept, and the same command resumes")
-        # Jobs before manifests: a job that ends in between has written its last run by then.
-        jobs = engine.jobs([one.part for one in standings])
-        for one in standings:
-            _look(watched, one)
-        if jobs is None and not unreachable:
-            progress.note(f"{engine.name} does not answer; the parts go on, and this waits for it")
-        unreachable = jobs is None
-        waiting = [one for one in standings if not (one.finished or one.given_up or one.part.number in (jobs or {}))]
-        active = len(jobs or {})
-        if jobs is not None:
-            for one in waiting:
-                if one.submitted:
-                    _ended(watched, one)
-                if not (one.given_up or (engine.at_once is not None and active >= engine.at_once)):
-                    active += _submit(engine, one, standings, progress)
-            if not waiting and not jobs and all(one.finished or one.given_up for one in standings):
-                return
-        _give_up_lost(engine, standings, jobs or {}, patience, progress)
-        if until is not None and until():
-            return
-        line = _described(standings, jobs or {})
-        if line != shown and (time.monotonic() - shown_at > _BETWEEN_LINES_S or not (shown or on_demand)):
-            progress.step(line)
-            shown, shown_at = line, time.monotonic()
-        time.sleep(engine.pause)
-
-
-def _give_up_lost(
-    engine: Engine,
-    standings: Sequence[_Standing],
-    jobs: Mapping[int, Job],
-    patience: float,
-    progress: Progress,
-) -> None:
-    """Give up parts whose nodes are out of service, once nothing else is left to wait for and patience is over."""
-    lost = [one for one in standings if (job := jobs.get(one.part.number)) is not None and job.lost]
-    others = [one for one in standings if one not in lost]
-    for one in standings:
-        if one not in lost or not all(other.finished or other.given_up for other in others):
-            one.lost_since = None
-        elif one.lost_since is None:
-            one.lost_since = time.monotonic()
-        elif time.monotonic() - one.lost_since >= patience:
-            engine.cancel([one.part])
-            node = f"its node {one.part.owner}" if one.part.owner else "a node for it"
-            _give_up(one, f"{node} is not in service ({jobs[one.part.number].why})", progress)
-
-
-def _look(watched: Coordination, one: _Standing) -> None:
-    """Read how far a part is."""
-    with reading(one.part) as manifest:
-        one.runs, one.planned = watched.kind.needed(watched.spec, one.part, manifest)
-
-
-def _submit(engine: Engine, one: _Standing, standings: Sequence[_Standing], progress: Progress) -> bool:
-    (one.part.folder / OUTCOME).unlink(missing_ok=True)
-    claimed = [owner for other in standings if other is not one and (owner := other.part.owner)]
-    one.before = one.over
-    if why := engine.submit(one.part, avoid=() if one.part.owner else (*claimed, *one.avoid)):
-        _give_up(one, why, progress)
-        return False
-    one.submitted = True
-    return True
-
-
-def _ended(watched: Coordination, one: _Standing) -> None:
-    """Decide whether a part that ended unfinished is submitted again."""
-    engine, standings, progress = watched.engine, watched.standings, watched.progress
-    known = read_json(one.part.folder / OUTCOME)
-    outcome = None if known is None else Outcome(**known)
-    if one.over > one.before:
-        one.fruitless = 0
-    elif one.part.number not in engine.taken:
-        one.fruitless += 1
-    if outcome is None and _is_full(engine.folder):  # on which the part could not say so
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(engine.folder))
-    if outcome is None or (watched.kind.on_demand and outcome.ending == "over"):
-        if one.fruitless >= _TRIES:
-            _give_up(
-                one, f"its job ended {_TRIES} times without a further run; see {one.part.folder / 'job.log'}", progress
-            )
-        elif outcome is None:
-            progress.note(f"part {one.part.name} ended before its runs were done; it is submitted again")
-    elif outcome.ending in ("refused", "elsewhere"):
-        own_node = one.part.owner is not None and outcome.ending == "refused"
-        if own_node or outcome.node in one.avoid or len(one.avoid) > len(standings):
-            _give_up(one, outcome.message, progress)
-        else:
-            progress.note(f"part {one.part.name}: {outcome.message}; it is submitted to another node")
-            one.avoid.append(outcome.node)
-    else:
-        _give_up(one, outcome.message or "its job ended with runs left", progress)
-
-
 def _is_full(folder: Path) -> bool:
     state = os.statvfs(folder)
     return state.f_bavail * state.f_frsize < _LEAST_FREE_BYTES
 
 
-def _give_up(one: _Standing, why: str, progress: Progress) -> None:
-    one.given_up = why
-    progress.note(f"part {one.part.name} is given up: {why}")
-
-
-def _described(standings: Sequence[_Standing], jobs: Mapping[int, Job]) -> str:
-    """Return one line: runs over and left, and what each part does."""
-    words = []
-    for one in standings:
-        job = jobs.get(one.part.number)
-        runs = max(sum(one.runs.values()), one.planned)
-        where = one.part.owner or "no node yet"
-        if one.finished:
-            words.append(f"{one.part.name} done")
-        elif job is not None and job.why:
-            words.append(f"{one.part.name} waits ({job.why})")
-        else:
-            state = "" if job is not None else ", given up" if one.given_up else ", waits"
-            words.append(f"{one.part.name} {one.over} of {runs} ({where}{state})")
-    total = sum(max(sum(one.runs.values()), one.planned) for one in standings)
-    return f"{sum(one.over for one in standings)} of {counted(total, 'run')} over: {', '.join(words)}"
-
-
-def _missing(spec: CampaignSpec, standings: Sequence[_Standing]) -> tuple[str, ...]:
-    """Return what the campaign ends without; raise where no node can be judged."""
-    notes, judged = [], 0
-    for one in standings:
-        with reading(one.part) as manifest:
-            lacking = lacks(share_of(spec, one.part.number), done_runs(manifest))
+def _missing(coordination: Coordination) -> tuple[str, ...]:
+    """Return a sentence for each part that was given up; raise where no node can be judged."""
+    notes, judged, given_up = [], 0, coordination.given_up
+    for part in coordination.parts:
+        with reading(part) as manifest:
+            lacking = lacks(share_of(coordination.spec, part.number), done_runs(manifest))
         judged += not lacking
-        if one.given_up:
+        if why := given_up.get(part.number):
             consequence = f"it is not judged ({', '.join(lacking)})" if lacking else "its finished runs are judged"
-            notes.append(f"Part {one.part.name} ended before its last run: {one.given_up}; {consequence}.")
-    if not judged and any(one.given_up for one in standings):
+            notes.append(f"Part {part.name} ended before its last run: {why}; {consequence}.")
+    if notes and not judged:
         raise RunError(
             "no node has enough finished runs to be judged; every run is kept, and the same command resumes. "
             + " ".join(notes)

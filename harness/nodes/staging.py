@@ -1,13 +1,14 @@
-"""Builds and inputs copied to a node's own disk before its runs, and removed after them."""
+"""Builds and inputs as a node loads them: copied to its own disk where the spec asks for it, and compared by digest."""
 
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import shutil
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from unperturbed.errors import HostError, SpecError
@@ -16,13 +17,15 @@ from unperturbed.harness.campaign.plan import configurations
 from unperturbed.harness.campaign.preparation import Workspace
 from unperturbed.harness.campaign.progress import Progress
 from unperturbed.harness.campaign.session import first_layout_of, make_layouts
-from unperturbed.harness.nodes.facts import binaries_digest, binary_files
 from unperturbed.harness.nodes.shares import NodePart, share_of
 from unperturbed.harness.program.layouts import AS_BUILT, put_in_place
+from unperturbed.harness.program.process import program_command
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
+from unperturbed.instrument.binaries.probes import needed_libraries
 
 _ID_DIGITS = 12
 _COPY = "copy"
+_DIGITS = 16
 
 
 def staged_folder(spec: CampaignSpec, identity: str, part: NodePart) -> Path | None:
@@ -88,7 +91,7 @@ def _make_empty(folder: Path) -> None:
 
 
 def _copy(home: Path, workspace: Workspace, folder: Path) -> Workspace:
-    """Copy every build and the inputs; what a path was below the campaign's folder, it is below this one."""
+    """Copy every build and the inputs; their paths below this folder are those below the campaign's folder."""
     origins = [workspace.inputs]
     for build in filter(None, workspace.builds.values()):
         origins += [build, *filter(Path.is_dir, [build.parent / "layouts"])]
@@ -123,3 +126,32 @@ def _reason(error: OSError | shutil.Error) -> str:
     if error.errno == errno.ENOSPC or "[Errno 28]" in str(error):
         return "no space left on this node's disk"
     return error.strerror or str(error)
+
+
+def binary_files(spec: CampaignSpec, name: str, build: Path | None, inputs: Path) -> dict[str, Path]:
+    """Return the files of one build's program that a node loads before it runs.
+
+    `build`: The build's folder, None where nothing is built.
+    Result: The `program`, and each library by its name, as this node's linker finds it; empty where the program is
+    none.
+    """
+    own = spec.of_program(name if name in spec.programs else "")
+    command = program_command(own, scratch=inputs, build=build, inputs=inputs)
+    if command.binary is None:
+        return {}
+    files = {"program": command.binary}
+    with suppress(SpecError):  # a script needs none
+        files |= needed_libraries(command.binary, command.library_path)
+    return files
+
+
+def binaries_digest(spec: CampaignSpec, builds: Mapping[str, Path | None], inputs: Path) -> str:
+    """Return one digest of the program of every build, and of the libraries that this node's linker finds for it."""
+    content = hashlib.sha256()
+    for name, build in sorted(builds.items()):
+        files = binary_files(spec, name, build, inputs)
+        if not files:
+            content.update(f"{name}: none\n".encode())
+        for label, file in sorted(files.items()):
+            content.update(f"{name} {label} {hashlib.sha256(file.read_bytes()).hexdigest()}\n".encode())
+    return f"sha256 {content.hexdigest()[:_DIGITS]}"

@@ -20,20 +20,22 @@ from unperturbed.harness.campaign.manifest import Manifest, RunState, State
 from unperturbed.harness.campaign.progress import Durations
 from unperturbed.harness.campaign.summary import Phase, is_locked, phase_of
 from unperturbed.harness.nodes.engines import Job, engine_of
-from unperturbed.harness.nodes.kinds import Kind, kind_of, whole_campaign
 from unperturbed.harness.nodes.shares import (
     OUTCOME,
+    Kind,
     NodePart,
     is_half_written,
+    kind_of,
     parts_of,
     read_json,
+    whole_campaign,
 )
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.sections.campaign import PILOT
 
 _SHOWN_FAILURES = 5
 
-# Only a writer may roll back what a killed process left.
+# Only a writer may roll back the journal of a killed process.
 _HALF_WRITTEN = (
     "the manifest was left in the middle of a write by a process that was killed; the run command, repeated, repairs it"
 )
@@ -137,7 +139,7 @@ def read_status(folder: Path) -> CampaignStatus:
 
 
 def _parts(folder: Path, identity: str, kind: Kind) -> tuple[PartStatus, ...]:
-    """Return the state of each part of a campaign on nodes, with what the engine knows of it."""
+    """Return the state of each part of a campaign on nodes, with its job."""
     campaign = whole_campaign(folder)
     if campaign.nodes is None:
         return ()
@@ -193,22 +195,19 @@ def read_part(folder: Path, manifest: Manifest, *, node: str) -> PartStatus:
     open_runs = manifest.runs("running", "failed") if runs["running"] or runs["failed"] else []
     locked = is_locked(folder)
     phase = phase_of(dict(runs), locked=locked)
-    found = PartStatus(folder, node, phase, dict(runs), failures=_failures(open_runs))
-    if locked:
-        found = replace(found, current=_current(open_runs))
-    if phase == "running" and not runs:
-        return replace(found, waits="it is being prepared: no run is planned yet")
+    current = _current(open_runs) if locked else None
+    seconds_left, waits = None, ""
     if runs and all(durations.knows(name) for name in left):
-        spent = found.current.seconds if found.current else 0.0
-        found = replace(found, seconds_left=max(0.0, durations.expected(left) - spent))
-    if phase in ("stopped", "not begun"):
+        seconds_left = max(0.0, durations.expected(left) - (current.seconds if current else 0.0))
+    if phase == "running" and not runs:
+        waits = "it is being prepared: no run is planned yet"
+    elif phase in ("stopped", "not begun"):
         spec = manifest.fact("spec_path")
         command = f" ({shlex.join(['unperturbed', 'run', spec, '--campaign', str(folder)])})" if spec else ""
-        why = f"no process works on it; repeat its command to resume it{command}"
-        return replace(found, waits=why)
-    if phase == "failed":
-        return replace(found, waits=f"{counted(runs['failed'], 'run')} failed; repeat the command to try them again")
-    return found
+        waits = f"no process works on it; repeat its command to resume it{command}"
+    elif phase == "failed":
+        waits = f"{counted(runs['failed'], 'run')} failed; repeat the command to try them again"
+    return PartStatus(folder, node, phase, dict(runs), seconds_left, current, waits, _failures(open_runs))
 
 
 def _current(runs: Sequence[RunState]) -> CurrentRun | None:

@@ -1,12 +1,19 @@
-"""What a node does: compare itself with the node that began, claim its part, and make the part's runs."""
+"""The work of a node: compare itself with the node that began, claim its part, and make the part's runs.
+
+Each node is compared with its own baseline, so the report shows most differences between nodes and no node is refused
+for them. A node that would run another program or count other metrics is refused, as a mean over nodes would mix two
+things.
+"""
 
 from __future__ import annotations
 
 import fcntl
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+import os
+import platform
+import re
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal, TypeAlias
@@ -14,26 +21,31 @@ from typing import Literal, TypeAlias
 from unperturbed.errors import HostError, RunError, SpecError, UnperturbedError
 from unperturbed.harness.campaign.execution import CAMPAIGN, run_campaign
 from unperturbed.harness.campaign.manifest import Manifest
-from unperturbed.harness.campaign.preparation import Workspace, shared_workspace
+from unperturbed.harness.campaign.preparation import shared_workspace
 from unperturbed.harness.campaign.progress import Progress
 from unperturbed.harness.campaign.summary import is_locked
-from unperturbed.harness.nodes.facts import differences, node_facts
-from unperturbed.harness.nodes.kinds import VERDICTS, kind_of, whole_campaign
+from unperturbed.harness.host.doctor import REAL, text
 from unperturbed.harness.nodes.shares import (
     FOLDER,
     OUTCOME,
+    VERDICTS,
     NodePart,
     claim,
+    kind_of,
     parts_of,
     read_json,
     reading,
     share_of,
     this_node,
+    whole_campaign,
     write_json,
     write_once,
 )
-from unperturbed.harness.nodes.staging import staged
+from unperturbed.harness.nodes.staging import binaries_digest, staged
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
+
+HARD = ("architecture", "processor model", "C library", "program and libraries")
+"""Facts that must agree."""
 
 _FIRST = "facts.json"
 _LOCK = "work.lock"
@@ -45,7 +57,7 @@ Ending = Literal["over", "refused", "elsewhere", "error"]
 
 
 @dataclass(frozen=True)
-class Outcome:
+class WorkOutcome:
     """How the work at a part ended."""
 
     # {"over", "refused", "elsewhere", "error"}: `refused`: this node differs from those that make the other parts;
@@ -61,14 +73,14 @@ def _make_runs(spec: CampaignSpec, part: NodePart, progress: Progress) -> None:
     run_campaign(share_of(spec, part.number), part.folder, progress)
 
 
-def work(folder: Path, progress: Progress, makers: Mapping[str, Maker] = MappingProxyType({})) -> Outcome:
+def work(folder: Path, progress: Progress, makers: Mapping[str, Maker] = MappingProxyType({})) -> WorkOutcome:
     """Make the runs of a part, or what is left of them.
 
     `makers`: What makes the runs of a part, by the purpose of its folder; a plain campaign's need none.
     """
     folder = folder.absolute()
     if folder.parent.name != FOLDER or not (folder / "campaign.sqlite").is_file():
-        raise SpecError(f"{folder} is no part of a campaign; parts are the folders CAMPAIGN/{FOLDER}/01, 02, …")
+        raise SpecError(f"{folder} is not a part of a campaign; parts are the folders CAMPAIGN/{FOLDER}/01, 02, …")
     home = folder.parent.parent
     campaign = whole_campaign(home)
     if campaign.nodes is None:
@@ -76,76 +88,108 @@ def work(folder: Path, progress: Progress, makers: Mapping[str, Maker] = Mapping
     if is_locked(folder):
         raise SpecError(f"{folder}: another process is working on this part")
     part, node = NodePart(int(folder.name), folder), this_node()
-    with _alone(folder):
+    with (folder / _LOCK).open("a") as file:
+        try:  # before its builds are copied
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise SpecError(f"{folder}: another process is working on this part") from None
         try:
             outcome = _work(campaign, home, part, node, progress, makers)
         except UnperturbedError as error:
-            outcome = Outcome("error", node, str(error), error.exit_code)
+            outcome = WorkOutcome("error", node, str(error), error.exit_code)
         write_json(folder / OUTCOME, vars(outcome))
     return outcome
 
 
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Lock a part against another process that would work at it, from before its builds are copied."""
-    with (folder / _LOCK).open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise SpecError(f"{folder}: another process is working on this part") from None
-        yield
-
-
 def _work(
     spec: CampaignSpec, home: Path, part: NodePart, node: str, progress: Progress, makers: Mapping[str, Maker]
-) -> Outcome:
+) -> WorkOutcome:
+    """Make the runs of a part, unless this node must not."""
     with Manifest(home / "campaign.sqlite", read_only=True) as manifest:
         kind = kind_of(manifest) or VERDICTS
     share = kind.share(spec, part.number)
     with reading(part) as manifest:
         workspace, copy = shared_workspace(share, manifest, staged=False), manifest.fact("staged")
     if workspace is None:
-        raise SpecError(f"{part.folder} is no part of a campaign")
+        raise SpecError(f"{part.folder} is not a part of a campaign")
     parts = parts_of(home, spec.nodes.count if spec.nodes else 0)
-    make = partial({CAMPAIGN: _make_runs, **makers}[kind.part], spec, part, progress)
-    if copy is None:
-        return _work_from(workspace, share, home, part, parts, node, progress, make)
-    if part.owner is not None and (why := claim(part, parts, node)):
-        return Outcome("elsewhere", node, why, HostError.exit_code)  # before anything is copied
     with ExitStack() as kept:
-        try:
-            copies = kept.enter_context(staged(share, home, workspace, Path(copy)))
-        except HostError as error:  # another node may have room for it
-            return Outcome("refused", node, f"the node {node}: {error}", error.exit_code)
-        return _work_from(copies, share, home, part, parts, node, progress, make)
-
-
-def _work_from(
-    workspace: Workspace,
-    share: CampaignSpec,
-    home: Path,
-    part: NodePart,
-    parts: tuple[NodePart, ...],
-    node: str,
-    progress: Progress,
-    make: Callable[[], None],
-) -> Outcome:
-    """Make the runs from these builds and inputs, unless this node must not."""
-    own = node_facts(share, workspace.builds, workspace.inputs)
-    first = home / FOLDER / _FIRST
-    write_once(first, {"node": node, "facts": own})
-    known = read_json(first) or {}
-    hard, soft = differences(known.get("facts", {}), own)
-    if hard:
-        why = f"the node {node} differs from {known.get('node')}, which began: {'; '.join(hard)}"
-        return Outcome("refused", node, why, HostError.exit_code)
-    if why := claim(part, parts, node):
-        return Outcome("elsewhere", node, why, HostError.exit_code)
-    for difference in soft:
-        progress.note(f"the node {node} differs from {known.get('node')} in {difference}")
-    write_json(part.folder / _FIRST, {"node": node, "facts": own, "differs": list(soft)})
-    make()
+        if copy is not None:
+            if part.owner is not None and (why := claim(part, parts, node)):
+                return WorkOutcome("elsewhere", node, why, HostError.exit_code)  # before anything is copied
+            try:
+                workspace = kept.enter_context(staged(share, home, workspace, Path(copy)))
+            except HostError as error:  # another node may have room for it
+                return WorkOutcome("refused", node, f"the node {node}: {error}", error.exit_code)
+        own = node_facts(share, workspace.builds, workspace.inputs)
+        first = home / FOLDER / _FIRST
+        write_once(first, {"node": node, "facts": own})
+        known = read_json(first) or {}
+        hard, soft = differences(known.get("facts", {}), own)
+        if hard:
+            why = f"the node {node} differs from {known.get('node')}, which began: {'; '.join(hard)}"
+            return WorkOutcome("refused", node, why, HostError.exit_code)
+        if why := claim(part, parts, node):
+            return WorkOutcome("elsewhere", node, why, HostError.exit_code)
+        for difference in soft:
+            progress.note(f"the node {node} differs from {known.get('node')} in {difference}")
+        write_json(part.folder / _FIRST, {"node": node, "facts": own, "differs": list(soft)})
+        {CAMPAIGN: _make_runs, **makers}[kind.part](spec, part, progress)
     with reading(part) as manifest:
         failed = manifest.counts().get("failed", 0)
-    # No message: whoever watches reads the manifest, where each failed run has its error.
-    return Outcome("over", node, exit_code=RunError.exit_code if failed else 0)
+    # No message: the coordinator reads the manifest, where each failed run has its error.
+    return WorkOutcome("over", node, exit_code=RunError.exit_code if failed else 0)
+
+
+def node_facts(
+    spec: CampaignSpec, builds: Mapping[str, Path | None], inputs: Path, *, root: Path = REAL
+) -> dict[str, str]:
+    """Return the facts in which nodes are compared.
+
+    `builds`: Folder of each build, None where nothing is built.
+    """
+    cpuinfo = text(root / "proc/cpuinfo") or ""
+    memory = re.search(r"^MemTotal:\s+(\d+)", text(root / "proc/meminfo") or "", re.MULTILINE)
+    cpu = root / "sys/devices/system/cpu"
+    pages = re.search(r"\[(\w+)\]", text(root / "sys/kernel/mm/transparent_hugepage/enabled") or "")
+    return {
+        "architecture": platform.machine(),
+        "processor model": _field(cpuinfo, "model name"),
+        "microcode": _field(cpuinfo, "microcode"),
+        "processors": str(len(re.findall(r"^processor\s*:", cpuinfo, re.MULTILINE)) or "unknown"),
+        "kernel": text(root / "proc/sys/kernel/osrelease") or "unknown",
+        "C library": _c_library(),
+        "governor": text(cpu / "cpu0/cpufreq/scaling_governor") or "unknown",
+        "simultaneous multithreading": text(cpu / "smt/control") or "unknown",
+        "address randomisation": text(root / "proc/sys/kernel/randomize_va_space") or "unknown",
+        "transparent huge pages": pages[1] if pages else "unknown",
+        "perf_event_paranoid": text(root / "proc/sys/kernel/perf_event_paranoid") or "unknown",
+        "memory": f"{int(memory[1]) / 2**20:.0f} GiB" if memory else "unknown",
+        "program and libraries": binaries_digest(spec, builds, inputs),
+    }
+
+
+def differences(first: Mapping[str, str], own: Mapping[str, str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return in which facts two nodes differ: those that refuse a node, and those that are only shown.
+
+    Result: A clause each, such as `kernel: 6.1 there, 6.2 here`.
+    """
+    hard: list[str] = []
+    soft: list[str] = []
+    for name in dict.fromkeys((*first, *own)):
+        before, here = first.get(name, "unknown"), own.get(name, "unknown")
+        if before != here:
+            (hard if name in HARD else soft).append(f"{name}: {before} there, {here} here")
+    return tuple(hard), tuple(soft)
+
+
+def _field(cpuinfo: str, name: str) -> str:
+    found = re.search(rf"^{name}\s*:\s*(.+)$", cpuinfo, re.MULTILINE)
+    return found[1].strip() if found else "unknown"
+
+
+def _c_library() -> str:
+    try:
+        return os.confstr("CS_GNU_LIBC_VERSION") or "unknown"
+    except (ValueError, OSError):  # another C library than glibc has no such name
+        return " ".join(platform.libc_ver()).strip() or "unknown"

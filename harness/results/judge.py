@@ -10,8 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from unperturbed.analysis.nodes.apart import apart
-from unperturbed.analysis.nodes.combine import combine_nodes
+from unperturbed.analysis.nodes.combine import apart, combine_nodes
 from unperturbed.analysis.nodes.verdicts import NodeVerdicts
 from unperturbed.analysis.report import ReportContent
 from unperturbed.common.wording import listing

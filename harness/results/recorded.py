@@ -14,8 +14,7 @@ from unperturbed.harness.campaign.execution import CAMPAIGN, SWEEP
 from unperturbed.harness.campaign.manifest import Manifest, RunState
 from unperturbed.harness.campaign.progress import Watch, unwatched
 from unperturbed.harness.campaign.traces import DamagedRunsError, read_run
-from unperturbed.harness.nodes.kinds import SWEEPS
-from unperturbed.harness.nodes.shares import NODES, recorded_share
+from unperturbed.harness.nodes.shares import NODES, SWEEPS, recorded_share
 from unperturbed.harness.spec.campaign_spec import CampaignSpec, Imported, imported_spec
 from unperturbed.harness.spec.load import parse_spec
 

@@ -156,8 +156,8 @@ def _texts_in(value: Any) -> dict[str, str]:
 
 
 def _formula(metric: str) -> str:
-    from unperturbed.collectors.sources.perf.tables import read_tables
-    from unperturbed.collectors.sources.perf.translation import translate
+    from unperturbed.collectors.sources.perf.tables import read_tables  # noqa: PLC0415  few specs ask perf
+    from unperturbed.collectors.sources.perf.translation import translate  # noqa: PLC0415  few specs ask perf
 
     return translate(metric, read_tables()).formula
 

@@ -1,21 +1,29 @@
-"""Search for a partition on a real program: candidates are built and run on demand."""
+"""Search for a partition on a real program: candidates are built and run on demand, and the plan becomes a spec."""
 
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 from unperturbed.analysis.partition import (
+    CertifiedSubset,
     Forecast,
     Measurement,
     Plan,
     Reference,
     SearchSettings,
     Stop,
+    TraceJudge,
     forecast,
-    partition,
+    search,
 )
 from unperturbed.analysis.perturbation import Baseline
 from unperturbed.analysis.report import ReportContent, write_partition
@@ -24,19 +32,18 @@ from unperturbed.common.extras import require
 from unperturbed.common.scratch import write_whole
 from unperturbed.errors import RunError, SpecError
 from unperturbed.harness.campaign.execution import SEARCH, execute_plan, prepare_campaign
-from unperturbed.harness.campaign.manifest import Manifest
+from unperturbed.harness.campaign.manifest import Manifest, RunState
 from unperturbed.harness.campaign.pilot import with_configuration
-from unperturbed.harness.campaign.plan import Configuration, baselines_alone, plan_batch
+from unperturbed.harness.campaign.plan import Configuration, PlannedRun, baselines_alone, configurations, plan_batch
 from unperturbed.harness.campaign.progress import Progress
 from unperturbed.harness.campaign.run import Sampling
 from unperturbed.harness.campaign.session import Session
-from unperturbed.harness.campaign.traces import lost_note, reopen_lost
+from unperturbed.harness.campaign.traces import lost_note, reopen_lost, trace_file
 from unperturbed.harness.results.check import align_on, hardware_metrics
 from unperturbed.harness.results.recorded import read_traces
 from unperturbed.harness.results.reporting import partition_content
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.sections.campaign import ANCHOR, BASELINE, PILOT
-from unperturbed.harness.studies.certified_plan import plan_text
 
 _UNEVEN = 1.2
 """Longest against shortest run, in intervals: the quickstart's differ by 1.03 to 1.15 on a host with little else to do,
@@ -44,7 +51,7 @@ the baseline's of a search that certified nothing on a busy host by 1.28."""
 
 
 @dataclass(frozen=True)
-class Search:
+class SearchOptions:
     """How to search."""
 
     strategy: str = "first-fit"  # Name of a strategy of `analysis.partition`
@@ -57,7 +64,7 @@ class Search:
 
 @dataclass(frozen=True)
 class Partitioned:
-    """What a search ended with."""
+    """The result of a search."""
 
     plan: Plan  # The best so far where the search was stopped
     failed: bool  # A run failed for good, and the search cannot go on without it; `plan.stopped` says which
@@ -74,8 +81,7 @@ def wanted_metrics(spec: CampaignSpec) -> tuple[str, ...]:
     if spec.parameters:
         raise SpecError(
             f"{spec.path}: this is a sweep (`parameters:`), and perturbation shows in intervals, which its whole "
-            "runs do not have: partition "
-            "the program at one point, by a spec with an interval"
+            "runs do not have: partition the program at one point, by a spec with an interval"
         )
     found = tuple(name for name in spec.measure.software if name != spec.analysis.anchor)
     if not found:
@@ -88,7 +94,7 @@ def wanted_metrics(spec: CampaignSpec) -> tuple[str, ...]:
 def partition_campaign(
     spec: CampaignSpec,
     folder: Path,
-    search: Search,
+    how: SearchOptions,
     progress: Progress,
     *,
     announce: Callable[[Forecast], None],
@@ -104,38 +110,30 @@ def partition_campaign(
     require("analysis")
     metrics = wanted_metrics(spec)
     bare = baselines_alone(spec)
-    settings_of(spec, search, None)  # what is wrong with them is said before anything is built
-    with prepare_campaign(bare, folder, progress, purpose=SEARCH, judged=True) as (session, samplings, manifest):
+    settings_of(spec, how, None)  # wrong ones are refused before anything is built
+    with prepare_campaign(bare, folder, progress, purpose=SEARCH, judged=True, needed=lambda *_: ()) as (
+        session,
+        samplings,
+        manifest,
+    ):
         manifest.reopen()
         if lost := reopen_lost(folder, manifest):
             progress.note(lost_note(lost))
-        runs = _Runs(session, samplings, manifest, progress)
-        runs.build(metrics)  # the first candidate: what is wrong with an event is said before hours of baseline runs
+        runs = _RunsHere(session, samplings, manifest, progress)
+        if not manifest.has_done():  # a faulty event is reported before hours of baseline runs
+            runs.build(candidate_name(manifest, metrics))
         seconds = [manifest.fact(f"{PILOT}:{name}")["seconds"] for name in samplings]
-        settings = settings_of(spec, search, sum(seconds) / len(seconds))
+        settings = settings_of(spec, how, sum(seconds) / len(seconds))
         anchored = spec.analysis.anchor is not None
         reference_runs = spec.campaign.baseline_runs * (2 if anchored else 1) * len(samplings)
-        announce(forecast(len(metrics), search.strategy, settings, passes=len(samplings), baseline_runs=reference_runs))
+        announce(forecast(len(metrics), how.strategy, settings, passes=len(samplings), baseline_runs=reference_runs))
         try:
             references = runs.references()
         except RunFailed as failure:
             raise RunError(str(failure)) from None
-        plan = partition(
-            metrics,
-            runs.measure,
-            references,
-            strategy=search.strategy,
-            repetitions=settings.repetitions,
-            max_repetitions=settings.max_repetitions,
-            alpha=settings.alpha,
-            max_runs=settings.max_runs,
-            max_hours=settings.max_hours,
-            seconds_per_run=settings.seconds_per_run,
-            seed=settings.seed,
-            fresh_baseline=runs.references,
-            observer=observer,
-        )
-        notes = runs.notes(metrics)
+        judge = TraceJudge(runs.measure, references, alpha=settings.alpha, fresh_baseline=runs.references)
+        plan = search(metrics, judge, settings, strategy=how.strategy, tolerance=judge.tolerance, observer=observer)
+        notes = (*silent_notes(metrics, runs.counted), *runs.against)
         content = partition_content(spec, plan, read_traces(folder, manifest), manifest)
         write_plan(spec, folder, plan, replace(content, notes=(*notes, *content.notes)))
     return Partitioned(plan, runs.failed, notes)
@@ -148,7 +146,7 @@ def write_plan(spec: CampaignSpec, folder: Path, plan: Plan, content: ReportCont
     write_partition(folder / "partition.html", content, plan)
 
 
-def settings_of(spec: CampaignSpec, search: Search, seconds_per_run: float | None) -> SearchSettings:
+def settings_of(spec: CampaignSpec, search: SearchOptions, seconds_per_run: float | None) -> SearchSettings:
     """Return how a search measures, by its options and the spec."""
     design = spec.campaign
     try:
@@ -165,136 +163,164 @@ def settings_of(spec: CampaignSpec, search: Search, seconds_per_run: float | Non
         raise SpecError(str(error)) from None
 
 
-@dataclass
-class _Runs:
-    """Makes the runs that a search asks for, and hands out each once, in the order in which they were made."""
+class SearchRuns(ABC):
+    """The runs of a search on one host or node, each handed out once, in the order in which they were made.
 
-    session: Session
-    samplings: Mapping[str, Sampling]
-    manifest: Manifest
-    progress: Progress
-    # Runs of each configuration that were handed out so far, in each pass: a search that is started again begins with
-    # none, and gets the recorded ones before any is made.
-    given: dict[str, int] = field(default_factory=dict)
-    failed: bool = False  # A run failed for good
-    against: dict[str, None] = field(default_factory=dict)  # Sentences that speak against the baselines
-    counted: dict[str, bool] = field(default_factory=dict)  # Software metrics that counted something
+    A search that is started again gets the recorded runs before any is made.
 
-    def notes(self, metrics: tuple[str, ...]) -> tuple[str, ...]:
-        """Return what else a reader of the plan should know, a sentence each."""
-        return (*silent_notes(metrics, self.counted), *self.against)
+    `spec`: The spec with the baselines of this host or node.
+    `folder`: The folder with the runs.
+    `manifest`: That of the search, with its candidates.
+    `counted`: Software metrics, and whether they counted something; extended here.
+    """
 
-    def build(self, subset: tuple[str, ...]) -> str:
-        """Build a candidate unless it is built; return its configuration's name."""
-        anchor = self.session.spec.analysis.anchor
-        name = self._name(subset)
-        if name not in self.session.built:
-            item = Configuration(name, (*(() if anchor is None else (anchor,)), *subset), 1)
-            self.session = with_configuration(self.session, item, self.samplings, self.manifest, self.progress)
-        return name
+    place = ""
+    """The prefix of a run's number in its name: on nodes the part's name and a slash."""
+
+    def __init__(self, spec: CampaignSpec, folder: Path, manifest: Manifest, counted: dict[str, bool]) -> None:
+        self.spec, self.folder, self.manifest, self.counted = spec, folder, manifest, counted
+        self.given: Counter[str] = Counter()  # Runs a pass of each configuration that were handed out so far
+        self.failed = False  # A run failed for good
+        self.against: dict[str, None] = {}  # Sentences that speak against the baselines
+
+    @property
+    def reference_batch(self) -> dict[str, int]:
+        """Return the runs a pass of the baselines."""
+        names = [BASELINE] if self.spec.analysis.anchor is None else [BASELINE, ANCHOR]
+        return dict.fromkeys(names, self.spec.campaign.baseline_runs)
+
+    @property
+    @abstractmethod
+    def passes(self) -> Sequence[str]:
+        """Return the names of the passes."""
+
+    @property
+    def owner(self) -> str:
+        """Return the node that makes the runs; empty on one host."""
+        return ""
+
+    @abstractmethod
+    def request(self, more: Mapping[str, int]) -> None:
+        """Request runs a pass beyond those that were handed out, unless they are requested already."""
+
+    @abstractmethod
+    def make(self, name: str, first: int, count: int) -> Sequence[RunState]:
+        """Make the requested repetitions of a configuration that follow the first ones; return them, done or failed."""
 
     def measure(self, subset: tuple[str, ...], repetitions: int) -> list[Trace]:
-        """Return traces of so many further runs of a subset in each pass."""
-        name = self.build(subset)
-        made = [trace for traces in self._further(name, repetitions).values() for trace in traces]
+        """Return traces of further runs of a subset in each pass."""
+        by_pass = self._further(candidate_name(self.manifest, subset), repetitions)
+        made = [trace for traces in by_pass.values() for trace in traces]
         for metric in subset:
             self.counted[metric] = self.counted.get(metric, False) or any(bool(trace[metric].any()) for trace in made)
         return made
 
     def references(self) -> dict[str, Reference]:
-        """Return the baselines that subsets are compared with, from runs that were not returned yet."""
-        campaign = self.session.spec
-        anchor = campaign.analysis.anchor
-        count = campaign.campaign.baseline_runs
-        names = [BASELINE] if anchor is None else [BASELINE, ANCHOR]
-        self._plan(dict.fromkeys(names, count))  # together, so that both meet the same drift of the host
-        by_name = {name: self._further(name, count) for name in names}
-        found, against = make_references(campaign, by_name)
-        self.against |= dict.fromkeys(against)
-        return found
+        """Return the baselines that subsets are compared with, from runs that were not returned yet.
 
-    def _name(self, subset: tuple[str, ...]) -> str:
-        """Return the name of a subset's configuration, numbered as subsets were first asked for."""
-        return candidate_name(self.manifest, subset)
+        Result: By pass: of those that count a metric that none before counts.
+        """
+        spec, anchor = self.spec, self.spec.analysis.anchor
+        self.request(self.reference_batch)  # together, so that both meet the same drift of the host
+        by_name = {name: self._further(name, count) for name, count in self.reference_batch.items()}
+        found: dict[str, Reference] = {}
+        known: list[str] = []
+        for pass_name, traces in by_name[BASELINE].items():
+            metrics = hardware_metrics(spec, traces)
+            new_metrics = [metric for metric in metrics if metric not in known]
+            if not new_metrics:
+                continue
+            known += new_metrics
+            pure, anchored = (
+                Baseline(
+                    by_name[name][pass_name],
+                    metrics=metrics,
+                    focus=new_metrics,
+                    alpha=spec.analysis.alpha,
+                    tolerance=spec.analysis.tolerance,
+                    name=name,
+                )
+                for name in (BASELINE, BASELINE if anchor is None else ANCHOR)
+            )
+            for sentence in (*uneven_note(traces), *pure.stability().sentences()):
+                self.against[f"{self.owner}: {sentence}" if self.owner else sentence] = None
+            found[pass_name] = Reference(pure, None if anchor is None else anchored, align_on(spec, traces[0]), anchor)
+        return found
 
     def _further(self, name: str, count: int) -> dict[str, list[Trace]]:
-        """Return traces of the next runs of a configuration, by pass, made where they are not recorded."""
-        self._plan({name: count})
-        first = self.given.get(name, 0)
-        self.given[name] = first + count
-        wanted = [
-            state.run
-            for state in self.manifest.runs()
-            if state.run.configuration == name and first < state.run.repetition <= first + count
-        ]
-        ids = {run.id for run in wanted}
-        if any(state.run.id in ids and state.state != "done" for state in self.manifest.runs()):
-            execute_plan(self.session, self.samplings, self.manifest, self.progress)
-        found: dict[str, list[Trace]] = {pass_name: [] for pass_name in self.samplings}
-        states = {state.run.id: state for state in self.manifest.runs()}
-        for run in wanted:
-            if states[run.id].state != "done":
-                self.failed = True
-                raise RunFailed(f"run {run.id} failed, and the search cannot go on without it: {states[run.id].error}")
-            trace = Trace.read(self.session.folder / "runs" / run.id / "trace.parquet")
-            found[run.pass_name].append(replace(trace, attributes={**trace.attributes, "pass": run.pass_name}))
+        """Return traces of the next runs of a configuration, by pass."""
+        self.request({name: count})
+        states = self.make(name, self.given[name], count)
+        if failed := [state for state in states if state.state != "done"]:
+            self.failed = True
+            run = f"{self.place}{failed[0].run.id}{self.owner and f' ({self.owner})'}"
+            raise RunFailed(f"run {run} failed, and the search cannot go on without it: {failed[0].error}")
+        self.given[name] += count
+        found: dict[str, list[Trace]] = {pass_name: [] for pass_name in self.passes}
+        for state in states:
+            trace = Trace.read(trace_file(self.folder, state.run.id))
+            own = {"pass": state.run.pass_name, "run": f"{self.place}{state.run.id}"}
+            found[state.run.pass_name].append(replace(trace, attributes={**trace.attributes, **own}))
         return found
 
-    def _plan(self, more: Mapping[str, int]) -> None:
-        """Plan what runs of some configurations are missing, beyond those that were handed out."""
+
+class _RunsHere(SearchRuns):
+    """The runs of a search on this host; candidates are built when a run of them is to be made."""
+
+    def __init__(
+        self, session: Session, samplings: Mapping[str, Sampling], manifest: Manifest, progress: Progress
+    ) -> None:
+        super().__init__(session.spec, session.folder, manifest, {})
+        self._session, self._samplings, self._progress = session, samplings, progress
+
+    @property
+    def passes(self) -> Sequence[str]:
+        """Return the names of the passes."""
+        return tuple(self._samplings)
+
+    def build(self, name: str) -> None:
+        """Build a candidate or a baseline unless it is built."""
+        if name in self._session.built:
+            return
+        baselines = {item.name: item for item in configurations(self.spec)}
+        item = baselines.get(name) or candidate(self.spec, name, self.manifest)
+        self._session = with_configuration(self._session, item, self._samplings, self.manifest, self._progress)
+
+    def request(self, more: Mapping[str, int]) -> None:
+        """Plan the runs that are missing."""
         before = [state.run for state in self.manifest.runs()]
-        first_pass = next(iter(self.samplings))
-        missing = {}
-        for name, count in more.items():
-            planned = sum(run.configuration == name and run.pass_name == first_pass for run in before)
-            if (short := self.given.get(name, 0) + count - planned) > 0:
-                missing[name] = short
-        if missing:
-            design = self.session.spec.campaign
+        totals = {name: self.given[name] + count for name, count in more.items()}
+        if missing := missing_runs(totals, before, self.passes[0]):
+            design = self.spec.campaign
             batch = plan_batch(
-                missing,
-                list(self.samplings),
-                seed=design.seed,
-                before=before,
-                order=design.order,
-                layouts=design.layouts,
+                missing, self.passes, seed=design.seed, before=before, order=design.order, layouts=design.layouts
             )
             self.manifest.plan(batch)
 
+    def make(self, name: str, first: int, count: int) -> Sequence[RunState]:
+        """Make the planned runs unless all are done."""
+        states = self._states(name, first, count)
+        if all(state.state == "done" for state in states):
+            return states
+        # Planned runs of both baselines are made together.
+        planned = {state.run.configuration for state in self.manifest.runs() if state.state == "planned"}
+        for configuration in (name, *(item for item in self.reference_batch if item in planned)):
+            self.build(configuration)
+        execute_plan(self._session, self._samplings, self.manifest, self._progress)
+        return self._states(name, first, count)
 
-def make_references(
-    spec: CampaignSpec, by_name: Mapping[str, Mapping[str, Sequence[Trace]]]
-) -> tuple[dict[str, Reference], tuple[str, ...]]:
-    """Return the baselines that subsets are compared with, and what speaks against them.
+    def _states(self, name: str, first: int, count: int) -> list[RunState]:
+        return [
+            state
+            for state in self.manifest.runs()
+            if state.run.configuration == name and first < state.run.repetition <= first + count
+        ]
 
-    `by_name`: Traces of the baseline, and of the anchor where there is one, each by pass.
-    Result: By pass: of those that count a metric that none before counts.
-    Result: A sentence each.
-    """
-    anchor = spec.analysis.anchor
-    found: dict[str, Reference] = {}
-    against: dict[str, None] = {}
-    counted: list[str] = []
-    for pass_name, traces in by_name[BASELINE].items():
-        metrics = hardware_metrics(spec, traces)
-        new_metrics = [metric for metric in metrics if metric not in counted]
-        if not new_metrics:
-            continue
-        counted += new_metrics
-        pure, anchored = (
-            Baseline(
-                by_name[name][pass_name],
-                metrics=metrics,
-                focus=new_metrics,
-                alpha=spec.analysis.alpha,
-                tolerance=spec.analysis.tolerance,
-                name=name,
-            )
-            for name in (BASELINE, BASELINE if anchor is None else ANCHOR)
-        )
-        against |= dict.fromkeys((*uneven_note(traces), *pure.stability().sentences()))
-        found[pass_name] = Reference(pure, None if anchor is None else anchored, align_on(spec, traces[0]), anchor)
-    return found, tuple(against)
+
+def missing_runs(totals: Mapping[str, int], planned: Sequence[PlannedRun], first_pass: str) -> dict[str, int]:
+    """Return how many runs a pass are missing of each configuration to these totals."""
+    known = Counter(run.configuration for run in planned if run.pass_name == first_pass)
+    return {name: total - known[name] for name, total in totals.items() if total > known[name]}
 
 
 def candidate_name(manifest: Manifest, subset: tuple[str, ...]) -> str:
@@ -308,6 +334,12 @@ def candidate_name(manifest: Manifest, subset: tuple[str, ...]) -> str:
     return name
 
 
+def candidate(spec: CampaignSpec, name: str, manifest: Manifest) -> Configuration:
+    """Return the configuration of a candidate by its name."""
+    anchor = spec.analysis.anchor
+    return Configuration(name, (*(() if anchor is None else (anchor,)), *manifest.fact("candidates")[name]), 1)
+
+
 def silent_notes(metrics: Sequence[str], counted: Mapping[str, bool]) -> tuple[str, ...]:
     """Return a sentence on the metrics that counted nothing in any run; none where all counted."""
     silent = [metric for metric in metrics if counted.get(metric) is False]
@@ -315,7 +347,7 @@ def silent_notes(metrics: Sequence[str], counted: Mapping[str, bool]) -> tuple[s
 
 
 def uneven_note(baseline: Sequence[Trace]) -> tuple[str, ...]:
-    """Return a sentence on intervals of time of which a busy host leaves some simulated runs far fewer than others."""
+    """Return a note if simulated runs have far fewer intervals of time than others, as on a busy host."""
     lengths = sorted(map(len, baseline))
     timed = baseline[0].names("simulated") and baseline[0].attributes.get("clock") != "work"
     if not timed or lengths[-1] < _UNEVEN * lengths[0]:
@@ -324,3 +356,73 @@ def uneven_note(baseline: Sequence[Trace]) -> tuple[str, ...]:
         f"the baseline's runs have {lengths[0]} to {lengths[-1]} intervals, as intervals of time hold less of a "
         "simulated program on a busy host: with `clock: work`, all runs are cut at the same work, and fewer decide",
     )
+
+
+def plan_text(campaign: CampaignSpec, plan: Plan) -> str:
+    """Return the plan as YAML.
+
+    It is the spec that was partitioned with other subsets, and without the metrics that have no certificate. Files that
+    it names relative to itself are named from the root, as the plan lies elsewhere.
+    """
+    spec: dict[str, Any] = yaml.safe_load(campaign.text)
+    held = {metric for subset in plan.subsets for metric in subset.metrics}
+    anchor = campaign.analysis.anchor
+    software = spec["measure"]["software"]
+    left_out = [name for name in software if name not in held and name != anchor]
+    spec["measure"]["software"] = {name: event for name, event in software.items() if name not in left_out}
+    spec["name"] = f"{campaign.name}-plan"  # a campaign of its own, beside the spec's
+    design = spec.setdefault("campaign", {})
+    design["subsets"] = {subset.name: list(subset.metrics) for subset in plan.subsets}
+    # Fewer runs than certified a subset would leave the same subset undecided.
+    # On nodes, `runs` is a total, and each node judges its share.
+    shares = 1 if campaign.nodes is None else campaign.nodes.count
+    design["runs"] = max([campaign.campaign.runs, *(shares * subset.repetitions for subset in plan.subsets)])
+    _name_from_the_root(spec["program"], campaign.folder)
+    what = "A certified plan" if plan.subsets else "What a search found"
+    head = [
+        f"# {what}: `unperturbed partition {campaign.path.name}`, {datetime.now(UTC).date().isoformat()}, strategy "
+        f"{plan.strategy}, seed {plan.seed}, {plan.runs_used} runs.",
+        f"# The chance that any of these subsets changes a correlation by more than {plan.tolerance:g} is at most "
+        f"{plan.alpha:g} (tolerance and α of the spec).",
+        "# A certificate holds for this program, input, interval and host. plan.json has all the evidence.",
+    ]
+    head += [f"#   {subset.name}: {_evidence(subset)}" for subset in plan.subsets]
+    head += [
+        f"# Left out, cannot be measured at this interval: {one.metric} ({one.reason}). Suggestion: {one.advice}"
+        for one in plan.unmeasurable
+    ]
+    head += [f"# Left out, undecided: {', '.join(one.metrics)} ({one.reason})" for one in plan.undecided]
+    if not plan.complete:
+        head.append(f"# The search was not finished: {plan.stopped}.")
+    if not plan.subsets:
+        head.append("# No subset is certified: nothing but the baseline is left of the plan.")
+    body = yaml.safe_dump(spec, sort_keys=False, allow_unicode=True, width=120)
+    return "\n".join(line.replace("\n", " ") for line in head) + f"\n\n{body}"
+
+
+def _evidence(subset: CertifiedSubset) -> str:
+    """Return by which runs a subset was certified, and how near its changes came to the tolerance."""
+    runs = f"runs {subset.runs[0]} to {subset.runs[-1]}" if len(subset.runs) > 1 else f"run {subset.runs[0]}"
+    where = f" on {subset.node}" if subset.node else ""
+    sentence = (
+        f"certified by {subset.repetitions} fresh runs per pass{where} ({runs}), each bound at {subset.level:.3g}"
+    )
+    if subset.verdict is not None and subset.verdict.changes:
+        widest = max(subset.verdict.changes, key=lambda change: max(-change.low, change.high))
+        sentence += f"; farthest: {widest.label} ({widest.check}), change within {widest.low:+.3f} … {widest.high:+.3f}"
+    if subset.cost.instructions is not None:
+        sentence += f"; instructions {subset.cost.instructions:+.2%}"
+    return sentence
+
+
+def _name_from_the_root(program: dict[str, Any], folder: Path) -> None:
+    """Name the program's files from the root, in place."""
+    if program.get("source") is not None:
+        program["source"] = str((folder / program["source"]).resolve())
+    inputs = program.get("inputs")
+    if inputs:
+        listed = [inputs] if isinstance(inputs, str) else inputs
+        program["inputs"] = [str((folder / name).resolve()) for name in listed]
+    for name in ("build", "prepare", "run", "stdin", "working_folder"):
+        if isinstance(program.get(name), str):
+            program[name] = program[name].replace("{spec}", str(folder))

@@ -31,7 +31,7 @@ from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.sections.parameters import count_points
 from unperturbed.harness.spec.sections.program import PROGRAM_PATH, Program
 from unperturbed.harness.spec.text import find_placeholders, substitute
-from unperturbed.harness.studies.sweep.plan import check_sweep_budget, steps
+from unperturbed.harness.studies.sweep_plan import check_sweep_budget, steps
 
 _OS_SOURCES = {name: group.source for group in OS_GROUPS for name in group.metrics}
 _OS_FILES = {"schedstat": REAL / "proc/self/schedstat", "procio": REAL / "proc/self/io"}
@@ -64,7 +64,7 @@ class MetricSource:
 
 @dataclass(frozen=True)
 class Readiness:
-    """What a campaign would do on this host."""
+    """The plan of a campaign on this host, and the reasons why it cannot run."""
 
     spec: CampaignSpec
     passes: Passes  # Who counts what; of the metrics that can be counted, when others cannot
@@ -214,7 +214,7 @@ def _compilers(program: Program) -> Iterator[Problem]:
 
 
 def _refusal(subject: str, check: Callable[..., object], *arguments: object) -> Iterator[Problem]:
-    """Yield what a rule of the campaign itself refuses."""
+    """Yield the problem that a check of the campaign raises."""
     try:
         check(*arguments)
     except UnperturbedError as error:
@@ -262,7 +262,7 @@ def _program_itself(spec: CampaignSpec) -> Iterator[Problem]:
 
 
 def _kernel(spec: CampaignSpec) -> Iterator[Problem]:
-    """Yield what the kernel lacks beside counters."""
+    """Yield what this kernel lacks, counters apart."""
     measure = spec.measure
     for source, file in _OS_FILES.items():
         wanted = [name for name in measure.os if _OS_SOURCES[name] == source]

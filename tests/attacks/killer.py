@@ -60,7 +60,7 @@ _TRIES = 3
 _COMPILERS = ("cc1", "as", "ld", "collect2", "make", "gcc", "cc", "sh", "collect2", "lto-wrapper")
 LOADED = (
     "unperturbed.harness.cli", "unperturbed.harness.cli.running", "unperturbed.harness.cli.campaigns.run",
-    "unperturbed.harness.cli.terminal.campaign", "unperturbed.harness.campaign.execution",
+    "unperturbed.harness.cli.verdicts", "unperturbed.harness.campaign.execution",
     "unperturbed.harness.results.recorded", "unperturbed.harness.results.judge", "unperturbed.harness.studies.partition",
     "unperturbed.analysis.alignment.dtw.kernels", "unperturbed.analysis.report", "elftools.elf.elffile", "numba", "yaml",
     "llvmlite.binding", "scipy.stats", "polars",

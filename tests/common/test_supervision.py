@@ -22,7 +22,7 @@ FAMILY = "sleep 300 & (sleep 300; true) & sleep 1; echo $$ > ready; wait"
 IN_A_BUILD = {"instrument.compiler.facts", "instrument.layout.relink", "instrument.compiler.processes"}
 """Parts of the compiler wrapper: it runs in the session of a build."""
 
-OUTLIVING = {"harness.nodes.engines.here"}
+OUTLIVING = {"harness.nodes.engines"}
 """Parts of a campaign go on without the command that started them."""
 
 
@@ -30,6 +30,8 @@ def test_all_programs_are_started_in_one_place() -> None:
     starting = re.compile(r"subprocess\.(run|Popen|call|check_\w+)\(|os\.(posix_spawnp?|execv\w*|system|fork)\(")
     found = {name for name, path in modules().items() if starting.search(path.read_text())}
     assert found == {"common.supervision"} | IN_A_BUILD | OUTLIVING
+    (engines,) = OUTLIVING
+    assert len(starting.findall(modules()[engines].read_text())) == 1, "parts alone outlive the command"
 
 
 def test_output_exit_code_and_input() -> None:

@@ -52,7 +52,7 @@ _LOADED = (
     "scipy.special",
     "unperturbed.harness.cli.campaigns.check",
     "unperturbed.harness.cli.campaigns.run",
-    "unperturbed.harness.cli.terminal.plan",
+    "unperturbed.harness.cli.running",
 )
 _SPEC = "{name: x, program: {run: sh -c true}, measure: {os: [minor_faults]}}"
 """Pydantic makes ready what checks a spec when it meets the first."""

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unperturbed.harness.cli.folders import require_trace
-from unperturbed.harness.cli.output_paths import require_writable_path
+from rich.markup import escape
+
+from unperturbed.errors import SpecError, UnperturbedError
+from unperturbed.harness.cli.paths import require_trace, require_writable_path
+from unperturbed.harness.cli.streams import print_json
+from unperturbed.harness.cli.terminal import print_note, terminal
+from unperturbed.harness.cli.warming import warm_once
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -24,48 +28,44 @@ class Command:
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         """Add the runs and how to align them."""
-        parser.add_argument("first", type=Path, metavar="RUN_A", help="a run's folder or its trace.parquet")
-        parser.add_argument("second", type=Path, metavar="RUN_B", help="another run of the same work")
-        parser.add_argument(
+        add = parser.add_argument
+        add("first", type=Path, metavar="RUN_A", help="a run's folder or its trace.parquet")
+        add("second", type=Path, metavar="RUN_B", help="another run of the same work")
+        add(
             "--on",
             metavar="METRICS",
             help="comma-separated metrics to align on (default: those of `align_on` in the spec of the campaign that "
             "both runs belong to; without them IPC, or all hardware metrics if there is no IPC)",
         )
-        parser.add_argument(
+        add(
             "--method",
             choices=("dtw", "milestones", "paper"),
             default="dtw",
             help="dtw (default): dynamic time warping; milestones: interpolation between the anchor's milestones; "
             "paper: dynamic time warping as in the paper, without penalty, guide, repair and even pace",
         )
-        parser.add_argument(
-            "--anchor", metavar="COUNTER", help="counter of deterministic milestones that the path must pass through"
-        )
-        parser.add_argument(
+        add("--anchor", metavar="COUNTER", help="counter of deterministic milestones that the path must pass through")
+        add(
             "--anchors", type=int, metavar="N", help="use at most N milestones, mostly in flat stretches (default: all)"
         )
-        parser.add_argument(
+        add(
             "--penalty",
             type=float,
             metavar="P",
             help="cost of a step that is not diagonal (default: 5 median distances of freely aligned intervals)",
         )
-        parser.add_argument(
+        add(
             "--region",
             metavar="START:STOP",
-            help=("show which intervals of RUN_B do the same work as these intervals of RUN_A"),
+            help="show which intervals of RUN_B do the same work as these intervals of RUN_A",
         )
-        parser.add_argument(
-            "--html", type=Path, metavar="FILE", help="write an HTML page with the runs, the path and the scores"
-        )
-        parser.add_argument("--json", action="store_true", help="print everything as JSON, including the path")
+        add("--html", type=Path, metavar="FILE", help="write an HTML page with the runs, the path and the scores")
+        add("--json", action="store_true", help="print everything as JSON, including the path")
 
     def run(self, arguments: argparse.Namespace) -> int:
         """Align, print, draw; 0 when it could be done."""
         from unperturbed.analysis.alignment import align, map_region, matching_counters
         from unperturbed.collectors import Trace
-        from unperturbed.harness.cli.warming import warm_once
 
         _refuse(arguments)
         region = _region(arguments.region)
@@ -91,7 +91,7 @@ class Command:
             described = alignment.to_dict()
             if mapped:
                 described["region"] = vars(mapped)
-            print(json.dumps(described, indent=2, ensure_ascii=False))
+            print_json(described)
             return 0
         _show(alignment)
         if region and mapped:
@@ -105,7 +105,6 @@ def _named_by_spec(a: Trace, b: Trace, arguments: argparse.Namespace) -> tuple[s
     """Return the metrics of `align_on` that both runs have, if they are of one campaign whose spec names some."""
     import yaml
 
-    from unperturbed.errors import UnperturbedError
     from unperturbed.harness.results.recorded import recorded_campaign
 
     runs = [given if given.is_dir() else given.parent for given in (arguments.first, arguments.second)]
@@ -122,8 +121,6 @@ def _named_by_spec(a: Trace, b: Trace, arguments: argparse.Namespace) -> tuple[s
 
 
 def _refuse(arguments: argparse.Namespace) -> None:
-    from unperturbed.errors import SpecError
-
     if arguments.method == "paper" and arguments.penalty is not None:
         raise SpecError("--penalty and --method paper exclude each other: the paper has no penalty")
     if arguments.penalty is not None and not 0 <= arguments.penalty < float("inf"):
@@ -147,8 +144,6 @@ def _show_region(region: tuple[int, int], mapped: Region, *, certain: bool) -> N
 
 
 def _region(text: str | None) -> tuple[int, int] | None:
-    from unperturbed.errors import SpecError
-
     if text is None:
         return None
     start, colon, stop = text.partition(":")
@@ -159,10 +154,8 @@ def _region(text: str | None) -> tuple[int, int] | None:
 
 def _show(alignment: Alignment) -> None:
     import numpy as np
-    from rich.markup import escape
 
     from unperturbed.analysis.alignment import describe, resample
-    from unperturbed.harness.cli.terminal.console import terminal
 
     console = terminal()
     for name, value in describe.facts(alignment):
@@ -184,7 +177,7 @@ def _show(alignment: Alignment) -> None:
             "independently."
         )
     for note in describe.notes(alignment):
-        console.print(f"[yellow]note:[/yellow] {escape(note)}")
+        print_note(console, note)
 
 
 def _sparkline(series: ArrayLike, low: float, high: float, width: int) -> str:

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unperturbed.errors import SpecError
-from unperturbed.harness.cli.campaigns._options import add_fail_on, add_jobs, format_options, sharing
-from unperturbed.harness.cli.folders import CAMPAIGN_OR_SPEC, campaign_folder, is_on_nodes, open_page
+from unperturbed.harness.cli.options import add_fail_on, add_jobs, format_options, judging
+from unperturbed.harness.cli.paths import CAMPAIGN_OR_SPEC, campaign_folder, is_on_nodes, open_page
+from unperturbed.harness.cli.warming import warm_once
 
 if TYPE_CHECKING:
     from unperturbed.harness.results.judge import Judgement
@@ -28,16 +29,17 @@ class Command:
             "unperturbed check CAMPAIGN|SPEC [options]\n"
             "       unperturbed check --from FORMAT --baseline FILES --checked FILES [options]"
         )
-        parser.add_argument("campaign", type=Path, nargs="?", metavar="CAMPAIGN|SPEC", help=CAMPAIGN_OR_SPEC)
+        add = parser.add_argument
+        add("campaign", type=Path, nargs="?", metavar="CAMPAIGN|SPEC", help=CAMPAIGN_OR_SPEC)
         imported = parser.add_argument_group("runs that other tools recorded")
         imported.add_argument(
             "--from",
             dest="format",
             metavar="FORMAT",
-            help=("format of the files, such as perf-stat (`unperturbed import list` lists all)"),
+            help="format of the files, such as perf-stat (`unperturbed import list` lists all)",
         )
         imported.add_argument(
-            "--baseline", nargs="+", default=[], metavar="FILES", help=("files with the baseline's runs")
+            "--baseline", nargs="+", default=[], metavar="FILES", help="files with the baseline's runs"
         )
         imported.add_argument(
             "--checked",
@@ -52,35 +54,34 @@ class Command:
             action="append",
             default=[],
             metavar="KEY=VALUE",
-            help=("an option of the format, such as time=COLUMN"),
+            help="an option of the format, such as time=COLUMN",
         )
-        parser.add_argument("--no-write", action="store_true", help="show the verdicts and write nothing")
-        parser.add_argument("--open", action="store_true", help="open the report in a browser")
-        parser.add_argument(
+        add("--no-write", action="store_true", help="show the verdicts and write nothing")
+        add("--open", action="store_true", help="open the report in a browser")
+        add(
             "--method",
             choices=("runs", "paper"),
             default="runs",
             help="runs (default): judge by the variation between runs; paper: judge by the paper's rule, which "
             "calls perturbed what deviates more than any baseline run (the report is left as it is)",
         )
-        parser.add_argument(
+        add(
             "--across", action="store_true", help="also compare each metric with every other metric across aligned runs"
         )
-        parser.add_argument(
+        add(
             "--without",
             action="append",
             default=[],
             metavar="RUN",
-            help=("leave out this run, such as 0007; may be given again"),
+            help="leave out this run, such as 0007; may be given again",
         )
         add_jobs(parser)
         add_fail_on(parser)
-        parser.add_argument("--json", action="store_true", help="print the verdicts as JSON instead of a table")
+        add("--json", action="store_true", help="print the verdicts as JSON instead of a table")
 
     def run(self, arguments: argparse.Namespace) -> int:
         """Judge the campaign; 1 when runs failed, 4 when something is perturbed, or as `--fail-on` sets."""
-        from unperturbed.harness.cli.terminal.campaign import show_judgement
-        from unperturbed.harness.cli.warming import warm_once
+        from unperturbed.harness.cli.verdicts import show_judgement
         from unperturbed.harness.results.recorded import recorded_campaign
 
         if arguments.format is not None or arguments.baseline or arguments.checked:
@@ -93,38 +94,28 @@ class Command:
         folder = campaign_folder(arguments.campaign)
         if is_on_nodes(folder):
             return _check_nodes(folder, arguments)
-        campaign = recorded_campaign(folder)
+        spec = recorded_campaign(folder)
         warm_once("alignment")
-        judgement = _judge(folder, campaign, arguments, write=not arguments.no_write)
+        judgement = _judge(folder, spec, arguments, write=not arguments.no_write)
         written = folder / "report.html" if arguments.method == "runs" and not arguments.no_write else None
         if arguments.open:
             open_page(folder / "report.html")
-        return show_judgement(campaign, judgement, written, as_json=arguments.json, fail_on=arguments.fail_on)
+        return show_judgement(spec, judgement, written, as_json=arguments.json, fail_on=arguments.fail_on)
 
 
 def _judge(folder: Path, spec: CampaignSpec, arguments: argparse.Namespace, *, write: bool) -> Judgement:
     """Judge a campaign as the options ask for, and show the steps."""
-    from unperturbed.harness.cli.terminal.progress import watching
     from unperturbed.harness.results.judge import judge
 
-    with watching(arguments) as watch, sharing(arguments):
-        return judge(
-            folder,
-            spec,
-            method=arguments.method,
-            across=arguments.across,
-            without=arguments.without,
-            write=write,
-            watch=watch,
-        )
+    options = {"method": arguments.method, "across": arguments.across, "without": arguments.without}
+    with judging(arguments) as watch:
+        return judge(folder, spec, **options, write=write, watch=watch)
 
 
 def _check_nodes(folder: Path, arguments: argparse.Namespace) -> int:
     """Judge a campaign on nodes again."""
-    from unperturbed.harness.cli.terminal.nodes import show_nodes
-    from unperturbed.harness.cli.terminal.progress import watching
-    from unperturbed.harness.cli.warming import warm_once
-    from unperturbed.harness.nodes.kinds import whole_campaign
+    from unperturbed.harness.cli.verdicts import show_nodes
+    from unperturbed.harness.nodes.shares import whole_campaign
     from unperturbed.harness.results.judge import judge_nodes
 
     if arguments.without or arguments.across or arguments.method != "runs":
@@ -132,21 +123,20 @@ def _check_nodes(folder: Path, arguments: argparse.Namespace) -> int:
             f"--without, --across and --method are for one node: check a part, such as {folder / 'nodes' / '01'}"
         )
     warm_once("alignment")
-    campaign = whole_campaign(folder)
-    with watching(arguments) as watch, sharing(arguments):
-        judgement = judge_nodes(folder, campaign, write=not arguments.no_write, watch=watch)
+    spec = whole_campaign(folder)
+    with judging(arguments) as watch:
+        judgement = judge_nodes(folder, spec, write=not arguments.no_write, watch=watch)
     written = None if arguments.no_write else folder / "report.html"
     if arguments.open:
         open_page(folder / "report.html")
-    return show_nodes(campaign, judgement, written, as_json=arguments.json, fail_on=arguments.fail_on)
+    return show_nodes(spec, judgement, written, as_json=arguments.json, fail_on=arguments.fail_on)
 
 
 def _check_imported(arguments: argparse.Namespace) -> int:
     """Import runs into a folder that is removed again, and judge them; `unperturbed import` makes one that stays."""
     from unperturbed.common.scratch import scratch_folder
     from unperturbed.harness.campaign.importing import Group, import_campaign
-    from unperturbed.harness.cli.terminal.campaign import show_judgement
-    from unperturbed.harness.cli.warming import warm_once
+    from unperturbed.harness.cli.verdicts import show_judgement
     from unperturbed.harness.results.recorded import recorded_campaign
 
     if arguments.format is None or not arguments.baseline or not arguments.checked:
@@ -163,6 +153,6 @@ def _check_imported(arguments: argparse.Namespace) -> int:
     with scratch_folder("check") as place:
         folder = place / arguments.format
         import_campaign(arguments.format, groups, folder, options=format_options(arguments.option))
-        campaign = recorded_campaign(folder)
-        judgement = _judge(folder, campaign, arguments, write=False)
-    return show_judgement(campaign, judgement, None, as_json=arguments.json, fail_on=arguments.fail_on)
+        spec = recorded_campaign(folder)
+        judgement = _judge(folder, spec, arguments, write=False)
+    return show_judgement(spec, judgement, None, as_json=arguments.json, fail_on=arguments.fail_on)

@@ -6,9 +6,10 @@ import argparse
 from pathlib import Path
 
 from unperturbed.errors import SpecError
-from unperturbed.harness.cli.campaigns._options import add_fail_on, add_no_check
-from unperturbed.harness.cli.drafting import add_program_options, add_progress_option, draft, typed
-from unperturbed.harness.cli.running import run_and_show
+from unperturbed.harness.cli.drafting import draft, typed
+from unperturbed.harness.cli.options import add_fail_on, add_no_check, add_program_options, add_progress_option
+from unperturbed.harness.cli.running import run_and_show, show_plan
+from unperturbed.harness.cli.terminal import chosen_progress
 
 _EPILOG = """\
   unperturbed compare -- ./sort-O2 data -- ./sort-O3 data          two builds
@@ -27,25 +28,22 @@ class Command:
     takes_program = True
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
-        """Add what `run -- PROGRAM` has, as far as it concerns both."""
+        """Add the options of `run -- PROGRAM` that concern both programs."""
         parser.usage = "unperturbed compare [options] -- A its arguments -- B its arguments"
         parser.formatter_class = argparse.RawDescriptionHelpFormatter
         parser.epilog = _EPILOG
-        parser.add_argument(
-            "--campaign", type=Path, metavar="FOLDER", help="folder of the campaign (default: campaigns/<A>-and-<B>)"
-        )
+        add = parser.add_argument
+        add("--campaign", type=Path, metavar="FOLDER", help="folder of the campaign (default: campaigns/<A>-and-<B>)")
         add_fail_on(parser)
         add_no_check(parser)
-        parser.add_argument("--json", action="store_true", help="print the verdict as JSON")
-        parser.add_argument("--dry-run", action="store_true", help="show the plan without running or writing anything")
+        add("--json", action="store_true", help="print the verdict as JSON")
+        add("--dry-run", action="store_true", help="show the plan without running or writing anything")
         add_progress_option(parser)
-        parser.add_argument("--open", action="store_true", help="open the report in a browser at the end")
+        add("--open", action="store_true", help="open the report in a browser at the end")
         add_program_options(parser, comparing=True)
 
     def run(self, arguments: argparse.Namespace) -> int:
         """Run both, compare them; return 4 where the second perturbs the first's numbers."""
-        from unperturbed.harness.cli.terminal.plan import show_plan
-        from unperturbed.harness.cli.terminal.progress import TerminalProgress, chosen_progress
         from unperturbed.harness.drafts.command import describe_comparison
 
         words = list(arguments.program)
@@ -54,7 +52,7 @@ class Command:
             raise SpecError(
                 "give two commands, each after --: unperturbed compare -- ./a its arguments -- ./b its arguments"
             )
-        progress = TerminalProgress(chosen_progress(arguments))
+        progress = chosen_progress(arguments)
         drafted = draft(
             lambda choices: describe_comparison(first, second, choices),
             typed("compare", arguments),

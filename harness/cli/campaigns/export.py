@@ -8,13 +8,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unperturbed.harness.cli.folders import campaign_folder
+from unperturbed.harness.cli.paths import campaign_folder
 
 if TYPE_CHECKING:
     from unperturbed.collectors.data import Trace
     from unperturbed.harness.exports import Format, Kind
     from unperturbed.harness.exports.content.runs import ExportedRuns
-    from unperturbed.harness.studies.sweep.table import SweepTable
+    from unperturbed.harness.studies.sweep_table import SweepTable
 
     Content = Trace | SweepTable | ExportedRuns
 
@@ -27,36 +27,35 @@ class Command:
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         """Add what to export, in which format, where to, and which runs."""
-        parser.add_argument(
+        add = parser.add_argument
+        add(
             "source",
             type=Path,
             metavar="TRACE|CAMPAIGN|SPEC",
             help="a trace file, a run's folder, the folder of a campaign or sweep, or the spec that it was run from",
         )
-        parser.add_argument(
+        add(
             "-o",
             "--out",
             type=Path,
             metavar="FILE",
             help="file to write (default: campaign.SUFFIX in the campaign's folder, or beside the trace)",
         )
-        parser.add_argument(
+        add(
             "--format",
             metavar="NAME",
             help="perfetto, csv, parquet, arrow, pyperf, paraver, ctf, openmetrics, or an installed format "
             "(default: by FILE's suffix)",
         )
-        parser.add_argument(
+        add(
             "--configuration",
             action="append",
             default=[],
             metavar="NAME",
             help="only runs of this configuration of a campaign; may be given again",
         )
-        parser.add_argument(
-            "--run", action="append", default=[], metavar="ID", help="only this run of a campaign; may be given again"
-        )
-        parser.add_argument(
+        add("--run", action="append", default=[], metavar="ID", help="only this run of a campaign; may be given again")
+        add(
             "--split",
             choices=("configuration", "run"),
             help=(
@@ -64,17 +63,16 @@ class Command:
                 "the same columns"
             ),
         )
-        parser.add_argument(
+        add(
             "--aligned",
             action="store_true",
-            help=(
-                "map all runs to the time axis of one run, an anchor's if there is one (formats with a time axis only)"
-            ),
+            help="map all runs to the time axis of one run, an anchor's if there is one (formats with a time axis "
+            "only)",
         )
-        parser.add_argument(
+        add(
             "--phases",
             action="store_true",
-            help=("show the words of `unperturbed structure` as slices (formats with a time axis only)"),
+            help="show the words of `unperturbed structure` as slices (formats with a time axis only)",
         )
 
     def run(self, arguments: argparse.Namespace) -> int:
@@ -86,7 +84,7 @@ class Command:
         chosen = choose_format(kind, out, arguments.format)  # a wrong name is refused before all runs are read
         _check(arguments, kind, chosen)
         if kind == "table":
-            from unperturbed.harness.studies.sweep.table import read_table
+            from unperturbed.harness.studies.sweep_table import read_table
 
             parts: dict[Path, Content] = {out: read_table(source)}
         elif kind == "trace" and not arguments.phases:
@@ -110,8 +108,8 @@ class Command:
 
 
 def _simulated(parts: Iterable[Content]) -> list[str]:
-    """Return the metrics of what is exported that a simulator counted."""
-    from unperturbed.harness.studies.sweep.table import SweepTable
+    """Return the exported metrics that a simulator counted."""
+    from unperturbed.harness.studies.sweep_table import SweepTable
 
     found: dict[str, None] = {}
     for part in parts:
@@ -121,7 +119,7 @@ def _simulated(parts: Iterable[Content]) -> list[str]:
 
 
 def _find(given: Path) -> tuple[Path, Kind]:
-    """Return what the source names, and what it is."""
+    """Return the file or folder that the argument names, and its kind."""
     from unperturbed.collectors.data import TABLE
 
     if given.suffix in (".yaml", ".yml") and given.is_file():
@@ -169,7 +167,7 @@ def _check(arguments: argparse.Namespace, kind: Kind, chosen: Format) -> None:
 
 
 def _read_runs(source: Path, kind: Kind, arguments: argparse.Namespace) -> ExportedRuns:
-    """Return the runs asked for, with what is to be shown on their time axis."""
+    """Return the chosen runs, with the phases and the alignment to show on their time axis."""
     from unperturbed.harness.exports.content.runs import read_runs, single_run
 
     notes: list[str] = []

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unperturbed.errors import SpecError
-from unperturbed.harness.cli.campaigns._options import format_options
+from unperturbed.harness.cli.options import format_options
 from unperturbed.harness.cli.parser import as_given
 
 if TYPE_CHECKING:
@@ -79,20 +79,21 @@ class Command:
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-o", "--out", type=Path, metavar="CAMPAIGN", help="folder of the campaign to make")
-    parser.add_argument(
+    add = parser.add_argument
+    add("-o", "--out", type=Path, metavar="CAMPAIGN", help="folder of the campaign to make")
+    add(
         "--baseline",
         metavar="NAME",
-        help=("configuration that the others are compared with (default: baseline, else the first)"),
+        help="configuration that the others are compared with (default: baseline, else the first)",
     )
-    parser.add_argument(
+    add(
         "--option",
         action="append",
         default=[],
         metavar="KEY=VALUE",
         help="an option of the format, such as time=COLUMN; among the files, --option may be left out",
     )
-    parser.add_argument("--align-on", metavar="METRICS", help="comma-separated metrics to align runs on")
+    add("--align-on", metavar="METRICS", help="comma-separated metrics to align runs on")
 
 
 def _split(words: Sequence[str]) -> tuple[list[Group], list[str]]:

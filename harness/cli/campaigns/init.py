@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from unperturbed.errors import SpecError
+from unperturbed.harness.cli.paths import require_writable_path
 
 
 class Command:
@@ -16,14 +17,11 @@ class Command:
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         """Add the forms."""
         parser.usage = "unperturbed init [options] (SOURCE-FOLDER | --example NAME | -- ./program its arguments)"
-        parser.add_argument(
-            "source", type=Path, nargs="?", metavar="SOURCE-FOLDER", help="folder with C or C++ source to build"
-        )
-        parser.add_argument(
-            "--example", metavar="NAME", help="example with its program: verdicts, sweep or python (list: show all)"
-        )
-        parser.add_argument("--name", default="", metavar="NAME", help="name of the campaign (default: the program's)")
-        parser.add_argument(
+        add = parser.add_argument
+        add("source", type=Path, nargs="?", metavar="SOURCE-FOLDER", help="folder with C or C++ source to build")
+        add("--example", metavar="NAME", help="example with its program: verdicts, sweep or python (list: show all)")
+        add("--name", default="", metavar="NAME", help="name of the campaign (default: the program's)")
+        add(
             "-o",
             "--out",
             type=Path,
@@ -82,8 +80,6 @@ def _of_source(arguments: argparse.Namespace) -> Path:
 
 
 def _write(spec: Path, text: str) -> Path:
-    from unperturbed.harness.cli.output_paths import require_writable_path
-
     require_writable_path(spec)
     try:
         with spec.open("x", encoding="utf-8") as file:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unperturbed.harness.cli.folders import CAMPAIGN_OR_SPEC, campaign_folder
+from unperturbed.errors import SpecError
+from unperturbed.harness.cli.paths import CAMPAIGN_OR_SPEC, campaign_folder
+from unperturbed.harness.cli.streams import print_json
+from unperturbed.harness.cli.terminal import print_note, terminal
+from unperturbed.harness.cli.warming import warm_once
 
 if TYPE_CHECKING:
     from unperturbed.harness.results.merging import MergedCampaign
@@ -18,38 +21,33 @@ class Command:
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         """Add the campaign's folder and what to do with it."""
-        parser.add_argument("campaign", type=Path, metavar="CAMPAIGN|SPEC", help=CAMPAIGN_OR_SPEC)
-        parser.add_argument(
+        add = parser.add_argument
+        add("campaign", type=Path, metavar="CAMPAIGN|SPEC", help=CAMPAIGN_OR_SPEC)
+        add(
             "-o",
             "--out",
             type=Path,
             metavar="FILE",
             help="trace to write: .parquet, or .csv for the values alone (default: CAMPAIGN/merged.parquet)",
         )
-        parser.add_argument(
-            "--format", metavar="NAME", help="parquet, csv, or an installed format (default: by FILE's suffix)"
-        )
-        parser.add_argument(
-            "--anchors", type=int, metavar="N", help=("use at most N milestones of the anchor (default: all)")
-        )
-        parser.add_argument(
+        add("--format", metavar="NAME", help="parquet, csv, or an installed format (default: by FILE's suffix)")
+        add("--anchors", type=int, metavar="N", help="use at most N milestones of the anchor (default: all)")
+        add(
             "--force",
             action="store_true",
             help="also merge configurations that the outer check shows perturbed, and mark them",
         )
-        parser.add_argument(
+        add(
             "--without",
             action="append",
             default=[],
             metavar="CONFIGURATION",
             help="leave out this configuration; may be given again",
         )
-        parser.add_argument("--json", action="store_true", help="print what was merged as JSON instead of a table")
+        add("--json", action="store_true", help="print what was merged as JSON instead of a table")
 
     def run(self, arguments: argparse.Namespace) -> int:
         """Merge and write; return 0."""
-        from unperturbed.errors import SpecError
-        from unperturbed.harness.cli.warming import warm_once
         from unperturbed.harness.exports import choose_format, export
         from unperturbed.harness.results.merging import merge_campaign
 
@@ -62,7 +60,7 @@ class Command:
         found = merge_campaign(folder, budget=arguments.anchors, force=arguments.force, without=arguments.without)
         export(found.merged.trace, "trace", out, name=arguments.format)
         if arguments.json:
-            print(json.dumps(_described(found, out), indent=2, ensure_ascii=False))
+            print_json(_described(found, out))
         else:
             _show(found, out)
         return 0
@@ -79,10 +77,7 @@ def _described(found: MergedCampaign, out: Path) -> dict[str, object]:
 
 
 def _show(found: MergedCampaign, out: Path) -> None:
-    from rich.markup import escape
-
     from unperturbed.analysis.alignment import describe
-    from unperturbed.harness.cli.terminal.console import terminal
 
     console = terminal()
     console.print(describe.merge_table(found.merged, found.rejected).to_rich())
@@ -92,7 +87,7 @@ def _show(found: MergedCampaign, out: Path) -> None:
     )
     for source in found.merged.sources:
         if source.alignment and source.alignment.warning:
-            console.print(f"[yellow]note:[/yellow] {escape(source.title)}: {escape(source.alignment.warning)}")
+            print_note(console, f"{source.title}: {source.alignment.warning}")
     for note in found.notes:
-        console.print(f"[yellow]note:[/yellow] {escape(note)}")
+        print_note(console, note)
     console.print(f"{len(found.merged.trace)} intervals: {out}", soft_wrap=True)

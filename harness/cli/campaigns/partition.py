@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import argparse
-import json
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rich.markup import escape
+
+from unperturbed.common.table import style_of
+from unperturbed.common.wording import BAD, UNDECIDED, counted, duration
 from unperturbed.harness.campaign.summary import HOME
-from unperturbed.harness.cli.drafting import add_progress_option
-from unperturbed.harness.cli.folders import open_page
+from unperturbed.harness.cli.options import add_progress_option
+from unperturbed.harness.cli.paths import open_page
+from unperturbed.harness.cli.running import cancel_jobs
+from unperturbed.harness.cli.streams import print_json
+from unperturbed.harness.cli.terminal import TerminalProgress, chosen_progress, terminal
+from unperturbed.harness.cli.warming import warm_once
 
 if TYPE_CHECKING:
-    from unperturbed.harness.spec.campaign_spec import CampaignSpec
+    from unperturbed.analysis.partition import Forecast, Measurement, Plan
 
 _FAILED, _NEGATIVE, _INTERRUPTED = 1, 4, 130
 
@@ -24,86 +33,83 @@ class Command:
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         """Add the spec, the folder, and how to search."""
-        parser.add_argument(
-            "spec", type=Path, metavar="SPEC", help="the experiment's YAML file; its subsets are ignored"
-        )
-        parser.add_argument(
+        add = parser.add_argument
+        add("spec", type=Path, metavar="SPEC", help="the experiment's YAML file; its subsets are ignored")
+        add(
             "--campaign",
             type=Path,
             metavar="FOLDER",
             help="folder of the search (default: campaigns/<name of the spec>-partition)",
         )
-        parser.add_argument(
+        add(
             "--strategy",
             default="first-fit",
             choices=("first-fit", "restarts", "halving", "costly-alone"),
             help="how to choose candidates (default: first-fit)",
         )
-        parser.add_argument(
-            "--repetitions", type=int, default=3, metavar="N", help="initial runs of a candidate per pass (default: 3)"
-        )
-        parser.add_argument(
+        add("--repetitions", type=int, default=3, metavar="N", help="initial runs of a candidate per pass (default: 3)")
+        add(
             "--max-repetitions",
             type=int,
             default=20,
             metavar="N",
             help="maximum runs per pass of a candidate that stays undecided (default: 20)",
         )
-        parser.add_argument(
+        add(
             "--max-runs",
             type=int,
             metavar="N",
             help="stop after this many runs with the best plan so far; the first baseline's do not count (default: the "
             "spec's)",
         )
-        parser.add_argument(
+        add(
             "--max-hours",
             type=float,
             metavar="H",
-            help=("stop after this many hours with the best plan so far (default: the spec's)"),
+            help="stop after this many hours with the best plan so far (default: the spec's)",
         )
-        parser.add_argument("--json", action="store_true", help="print the plan and its evidence as JSON")
+        add("--json", action="store_true", help="print the plan and its evidence as JSON")
         add_progress_option(parser)
-        parser.add_argument(
-            "--cancel", action="store_true", help="end the jobs of a search on nodes; finished runs are kept"
-        )
-        parser.add_argument("--open", action="store_true", help="open the plan's page in a browser at the end")
+        add("--cancel", action="store_true", help="end the jobs of a search on nodes; finished runs are kept")
+        add("--open", action="store_true", help="open the plan's page in a browser at the end")
 
     def run(self, arguments: argparse.Namespace) -> int:
         """Search and write the plan.
 
         0 when every metric is in a certified subset, 4 when one is in none, 1 when a run failed, 130 when interrupted.
         """
-        from unperturbed.harness.cli.terminal.partition import PartitionProgress, show_plan
-        from unperturbed.harness.cli.terminal.progress import chosen_progress
-        from unperturbed.harness.cli.warming import warm_once
         from unperturbed.harness.spec.load import load_spec
-        from unperturbed.harness.studies.partition import Search, partition_campaign
-        from unperturbed.harness.studies.search_on_nodes.coordinator import partition_on_nodes
+        from unperturbed.harness.studies.partition import SearchOptions, partition_campaign
+        from unperturbed.harness.studies.partition_on_nodes import partition_on_nodes
 
-        campaign = load_spec(arguments.spec)
-        folder = (arguments.campaign or HOME / f"{campaign.name}-partition").absolute()
+        spec = load_spec(arguments.spec)
+        folder = (arguments.campaign or HOME / f"{spec.name}-partition").absolute()
         if arguments.cancel:
-            return _cancel(campaign, folder)
-        search = Search(
+            return cancel_jobs(spec, folder, "partition")
+        search = SearchOptions(
             arguments.strategy,
             arguments.repetitions,
             arguments.max_repetitions,
             arguments.max_runs,
             arguments.max_hours,
         )
-        progress = PartitionProgress(chosen_progress(arguments))
+        progress = chosen_progress(arguments, plan_once=True)
         warm_once("alignment", progress.step)
-        try:
-            find = partition_campaign if campaign.nodes is None else partition_on_nodes
-            found = find(campaign, folder, search, progress, announce=progress.forecast, observer=progress.measured)
-        finally:
-            progress.end()
+        find = partition_campaign if spec.nodes is None else partition_on_nodes
+        with progress:
+            found = find(
+                spec,
+                folder,
+                search,
+                progress,
+                announce=partial(_show_forecast, progress),
+                observer=partial(_show_measurement, progress),
+            )
         plan = found.plan
         if arguments.json:
-            print(json.dumps(plan.to_json(), indent=2, ensure_ascii=False))
+            print_json(plan.to_json())
         else:
-            show_plan(plan, folder, found.notes)
+            _show_plan(plan, folder, found.notes)
         if arguments.open:
             open_page(folder / "partition.html")
         if plan.stopped == "interrupted":
@@ -113,14 +119,79 @@ class Command:
         return _NEGATIVE if plan.unmeasurable or plan.undecided else 0
 
 
-def _cancel(spec: CampaignSpec, folder: Path) -> int:
-    """End the jobs of a search on nodes."""
-    from unperturbed.common.wording import counted
-    from unperturbed.errors import SpecError
-    from unperturbed.harness.nodes.coordinate import cancel
+def _show_forecast(progress: TerminalProgress, predicted: Forecast) -> None:
+    """Show what the search will probably take."""
+    progress.line(
+        f"[bold]about {predicted.expected} runs[/bold]{_hours(predicted.hours_expected)} after the baseline: "
+        f"{predicted.low}{_hours(predicted.hours_low)} if all metrics go together, "
+        f"{predicted.high}{_hours(predicted.hours_high)} if no two do",
+        "forecast",
+        expected=predicted.expected,
+        low=predicted.low,
+        high=predicted.high,
+        hours=predicted.hours_expected,
+    )
 
-    if spec.nodes is None:
-        raise SpecError("--cancel is for searches on nodes (`nodes:` in the spec); end this one by Ctrl-C")
-    ended = cancel(spec, folder)
-    print(f"{counted(ended, 'job')} cancelled; finished runs are kept, and `unperturbed partition` resumes: {folder}")
-    return 0
+
+def _show_measurement(progress: TerminalProgress, measurement: Measurement) -> None:
+    """Show one measurement of the search."""
+    from unperturbed.analysis.partition import STAGES
+    from unperturbed.analysis.perturbation import verdict_cell
+
+    outcome, runs = measurement.outcome, measurement.runs_used
+    facts: dict[str, object] = {"stage": measurement.stage, "subset": list(measurement.subset), "runs": runs}
+    line = f"{runs:5} runs  {STAGES[measurement.stage]}: "
+    if outcome is None:
+        line += f"{counted(measurement.repetitions, 'run')} per pass"
+    else:
+        subset = escape(", ".join(measurement.subset)) or "no software metric"
+        style = style_of(verdict_cell(outcome.verdict))
+        carried = f" ({escape(outcome.carried[0])})" if outcome.carried and outcome.verdict != "unperturbed" else ""
+        where = f" on {escape(outcome.node)}" if outcome.node else ""
+        line += f"{subset}: [{style}]{outcome.verdict}[/{style}]{where}{carried}"
+        facts |= {**({"node": outcome.node} if outcome.node else {}), "verdict": outcome.verdict}
+    progress.line(line, "measured", **facts)
+
+
+def _show_plan(plan: Plan, folder: Path, notes: Sequence[str]) -> None:
+    """Print the certified subsets, then the metrics in none, and where the plan is."""
+    from unperturbed.analysis.partition import plan_table
+
+    console = terminal()
+    if plan.subsets:
+        console.print(plan_table(plan).to_rich())
+    else:
+        console.print("No subset could be certified.")
+    for one in plan.unmeasurable:
+        console.print(
+            f"[red]{BAD} {escape(one.metric)}[/red] cannot be measured at this interval: {escape(one.reason)}. "
+            f"Suggestion: {escape(one.advice)}",
+            soft_wrap=True,
+        )
+    for left in plan.undecided:
+        console.print(
+            f"[yellow]{UNDECIDED} {escape(', '.join(left.metrics))}[/yellow]: {escape(left.reason)}", soft_wrap=True
+        )
+    if not plan.complete:
+        go_on = ", with a higher limit" if plan.stopped.startswith("max_") else ""
+        console.print(
+            f"[yellow]not finished:[/yellow] {escape(plan.stopped)}; repeat the command to continue{go_on}",
+            soft_wrap=True,
+        )
+    for note in notes:
+        console.print(f"[dim]note:[/dim] {escape(note)}", soft_wrap=True)
+    certificates = (
+        " The chance that any of these certificates is wrong (a correlation changed by more than "
+        f"{plan.tolerance:g}) is at most {plan.alpha:g}."
+    )
+    console.print(
+        f"{plan.runs_used} runs after the first baseline.{certificates if plan.subsets else ''}", soft_wrap=True
+    )
+    console.print(
+        f"plan: {folder / 'plan.yaml'} (for unperturbed run), evidence: {folder / 'plan.json'}", soft_wrap=True
+    )
+    console.print(f"picture: {folder / 'partition.html'}", soft_wrap=True)
+
+
+def _hours(hours: float | None) -> str:
+    return "" if hours is None else f" ({duration(3600 * hours, whole=True)})"

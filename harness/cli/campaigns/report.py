@@ -6,8 +6,9 @@ import argparse
 from pathlib import Path
 
 from unperturbed.errors import HostError
-from unperturbed.harness.cli.campaigns._options import add_jobs, sharing
-from unperturbed.harness.cli.folders import CAMPAIGN_OR_SPEC, campaign_folder, is_on_nodes, open_page
+from unperturbed.harness.cli.options import add_jobs, judging
+from unperturbed.harness.cli.paths import CAMPAIGN_OR_SPEC, campaign_folder, is_on_nodes, open_page
+from unperturbed.harness.cli.warming import warm_once
 
 
 class Command:
@@ -31,37 +32,30 @@ class Command:
     def run(self, arguments: argparse.Namespace) -> int:
         """Write the report, and the comparison where another campaign is given; return 0."""
         from unperturbed.analysis.report import render_comparison, write_page
-        from unperturbed.harness.cli.terminal.progress import watching
-        from unperturbed.harness.cli.warming import warm_once
-        from unperturbed.harness.results.judge import judge
+        from unperturbed.harness.nodes.shares import whole_campaign
+        from unperturbed.harness.results.judge import judge, judge_nodes
         from unperturbed.harness.results.recorded import recorded_campaign
 
         folder = campaign_folder(arguments.campaign)
         other = None if arguments.compare is None else campaign_folder(arguments.compare)
-        beside = None if other is None else recorded_campaign(other)
+        other_spec = None if other is None else recorded_campaign(other)
         warm_once("alignment")
-        if other is None and is_on_nodes(folder):
-            from unperturbed.harness.nodes.kinds import whole_campaign
-            from unperturbed.harness.results.judge import judge_nodes
-
-            with watching(arguments) as watch, sharing(arguments):
-                judge_nodes(folder, whole_campaign(folder), watch=watch)
-            print(folder / "report.html")
-            if arguments.open:
-                open_page(folder / "report.html")
-            return 0
-        with watching(arguments) as watch, sharing(arguments):
-            judgement = judge(folder, recorded_campaign(folder), watch=watch)
-        if judgement.unwritten:
-            raise HostError(f"the report cannot be written: {judgement.unwritten}")
-        content = judgement.content
         written = folder / "report.html"
-        print(written)
-        if other is not None and beside is not None:
-            with watching(arguments) as watch, sharing(arguments):
-                reference = judge(other, beside, write=False, watch=watch).content
+        if other is None and is_on_nodes(folder):
+            with judging(arguments) as watch:
+                judge_nodes(folder, whole_campaign(folder), watch=watch)
+            print(written)
+        else:
+            with judging(arguments) as watch:
+                judgement = judge(folder, recorded_campaign(folder), watch=watch)
+            if judgement.unwritten:
+                raise HostError(f"the report cannot be written: {judgement.unwritten}")
+            print(written)
+        if other is not None and other_spec is not None:
+            with judging(arguments) as watch:
+                reference = judge(other, other_spec, write=False, watch=watch).content
             written = folder / "comparison.html"
-            write_page(written, render_comparison(reference, content, _names(other, folder)))
+            write_page(written, render_comparison(reference, judgement.content, _names(other, folder)))
             print(written)
         if arguments.open:
             open_page(written)

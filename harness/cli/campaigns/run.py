@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unperturbed.errors import SpecError
+from rich.markup import escape
+
+from unperturbed.common.wording import counted
 from unperturbed.harness.campaign.summary import HOME
-from unperturbed.harness.cli.campaigns._options import add_fail_on, add_no_check
-from unperturbed.harness.cli.drafting import add_program_options, add_progress_option, spec_of_program
-from unperturbed.harness.cli.running import run_and_show
+from unperturbed.harness.cli.drafting import spec_of_program
+from unperturbed.harness.cli.options import add_fail_on, add_no_check, add_program_options, add_progress_option
+from unperturbed.harness.cli.running import cancel_jobs, run_and_show, run_and_show_nodes, show_plan
+from unperturbed.harness.cli.streams import print_json
+from unperturbed.harness.cli.terminal import chosen_progress, point_text, print_note, terminal
 
 if TYPE_CHECKING:
     from unperturbed.harness.spec.campaign_spec import CampaignSpec
+    from unperturbed.harness.studies.sweep_table import SweepTable
 
 _RUNS_FAILED = 1
+_MOST_MISSING = 10
 
 
 class Command:
@@ -27,14 +34,15 @@ class Command:
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         """Add the spec and the campaign's folder."""
         parser.usage = "unperturbed run [options] (SPEC | -- ./program its arguments)"
-        parser.add_argument(
+        add = parser.add_argument
+        add(
             "spec",
             type=Path,
             nargs="?",
             metavar="SPEC",
             help="the experiment's YAML file; without one, give a program and its arguments after --",
         )
-        parser.add_argument(
+        add(
             "--campaign",
             type=Path,
             metavar="FOLDER",
@@ -42,67 +50,81 @@ class Command:
         )
         add_fail_on(parser)
         add_no_check(parser)
-        parser.add_argument(
-            "--json", action="store_true", help="print the verdicts (for a sweep, a description of its table) as JSON"
-        )
-        parser.add_argument(
+        add("--json", action="store_true", help="print the verdicts (for a sweep, a description of its table) as JSON")
+        add(
             "--dry-run",
             action="store_true",
             help="show the plan, its builds and, if known, its duration, without running or writing anything",
         )
         add_progress_option(parser)
-        parser.add_argument(
-            "--cancel", action="store_true", help="end the jobs of a campaign on nodes; finished runs are kept"
-        )
-        parser.add_argument("--open", action="store_true", help="open the report in a browser at the end")
+        add("--cancel", action="store_true", help="end the jobs of a campaign on nodes; finished runs are kept")
+        add("--open", action="store_true", help="open the report in a browser at the end")
         add_program_options(parser)
 
     def run(self, arguments: argparse.Namespace) -> int:
         """Run what is left, then check it; return 1 when runs failed or rows are missing, 4 when perturbed."""
-        from unperturbed.harness.cli.terminal.progress import TerminalProgress, chosen_progress
         from unperturbed.harness.spec.load import load_spec
 
-        progress = TerminalProgress(chosen_progress(arguments))
+        progress = chosen_progress(arguments)
         drafted = spec_of_program(arguments, progress)
         if drafted is not None:
             arguments.spec, arguments.campaign = drafted.spec, drafted.campaign
-        campaign = load_spec(arguments.spec) if drafted is None else drafted.load()
-        folder = (arguments.campaign or HOME / campaign.name).absolute()
+        spec = load_spec(arguments.spec) if drafted is None else drafted.load()
+        folder = (arguments.campaign or HOME / spec.name).absolute()
         if arguments.dry_run:
-            from unperturbed.harness.cli.terminal.plan import show_plan
-
-            return show_plan(campaign, folder, as_json=arguments.json)
-        if campaign.nodes is not None and not (campaign.parameters and not arguments.cancel):
-            from unperturbed.harness.cli.terminal.nodes import run_and_show_nodes
-
-            return run_and_show_nodes(campaign, folder, arguments, progress)
-        if arguments.cancel and campaign.nodes is None:
-            raise SpecError("--cancel is for campaigns on nodes (`nodes:` in the spec); end this one by Ctrl-C")
-        if campaign.parameters:
-            return _sweep(campaign, folder, arguments)
-        if drafted is None:
-            return run_and_show(campaign, folder, arguments, progress)
-        with drafted.removed_unless_run():
-            return run_and_show(campaign, folder, arguments, progress, drafted=drafted.spec)
+            return show_plan(spec, folder, as_json=arguments.json)
+        if arguments.cancel:
+            return cancel_jobs(spec, folder, "run")
+        if spec.parameters:
+            return _run_sweep(spec, folder, arguments)
+        if spec.nodes is not None:
+            return run_and_show_nodes(spec, folder, arguments, progress)
+        with nullcontext() if drafted is None else drafted.removed_unless_run():
+            return run_and_show(spec, folder, arguments, progress, drafted=None if drafted is None else drafted.spec)
 
 
-def _sweep(spec: CampaignSpec, folder: Path, arguments: argparse.Namespace) -> int:
-    """Run what is left of a sweep, and show what its table holds; 1 when rows are missing."""
-    from unperturbed.harness.cli.terminal.progress import chosen_progress
-    from unperturbed.harness.cli.terminal.sweep import SweepProgress, show_sweep, to_json
+def _run_sweep(spec: CampaignSpec, folder: Path, arguments: argparse.Namespace) -> int:
+    """Run what is left of a sweep, and show its table; 1 when rows are missing."""
+    from unperturbed.collectors.data import TABLE
     from unperturbed.harness.spec.sections.parameters import points
-    from unperturbed.harness.studies.sweep.nodes import run_sweep_on_nodes
-    from unperturbed.harness.studies.sweep.runs import run_sweep
+    from unperturbed.harness.studies.sweep import run_sweep, run_sweep_on_nodes
 
-    progress = SweepProgress(points(spec), chosen_progress(arguments))
-    try:
+    with chosen_progress(arguments, points=points(spec)) as progress:
         table = (run_sweep if spec.nodes is None else run_sweep_on_nodes)(spec, folder, progress)
-    finally:
-        progress.end()
     if arguments.json:
-        print(to_json(table, folder))
+        path = str(folder / TABLE) if table.frame.height else None
+        print_json({"table": path, **table.to_dict()})
     else:
-        show_sweep(table, folder)
+        console = terminal()
+        for shown in table.tables():
+            console.print(shown.to_rich())
+        for note in table.notes:
+            print_note(console, note)
+        _show_missing(table)
+        if table.frame.height:
+            print(f"table: {folder / TABLE}, and table.csv with table.json beside it")
     code = _RUNS_FAILED if table.missing else 0
     progress.result(code, campaign=str(folder))
     return code
+
+
+def _show_missing(table: SweepTable) -> None:
+    console = terminal(stderr=True)
+    failed = [row for row in table.missing if row.failed]
+    for row in failed[:_MOST_MISSING]:
+        console.print(
+            f"[red]failed, not in the table:[/red] {escape(point_text(row.parameters))}: {escape(row.why)}",
+            soft_wrap=True,
+        )
+    if len(failed) > _MOST_MISSING:
+        console.print(
+            f"[red]failed, not in the table:[/red] {len(failed) - _MOST_MISSING} more rows; table.json has all",
+            soft_wrap=True,
+        )
+    unmade = len(table.missing) - len(failed)
+    if unmade:
+        console.print(
+            f"[red]not made:[/red] {counted(unmade, 'row')}; repeat the run command to make them", soft_wrap=True
+        )
+    if table.missing and not table.frame.height:
+        console.print("No row is complete, so there is no table yet.", soft_wrap=True)

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from rich.markup import escape
+
+from unperturbed.errors import SpecError
+from unperturbed.harness.cli.streams import print_json
+from unperturbed.harness.cli.terminal import terminal
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -14,7 +19,6 @@ if TYPE_CHECKING:
     from unperturbed.harness.program.software_metrics import MetricSites, Place, SpecSites
 
 _SHOWN = 12
-_PIPE_COLUMNS = 1000
 
 
 class Command:
@@ -24,13 +28,12 @@ class Command:
         """Add the spec."""
         parser.add_argument("spec", type=Path, metavar="SPEC", help="an experiment's YAML file")
         parser.add_argument(
-            "--all", action="store_true", help=(f"list every place, not only the first {_SHOWN} of each metric")
+            "--all", action="store_true", help=f"list every place, not only the first {_SHOWN} of each metric"
         )
         parser.add_argument("--json", action="store_true", help="print everything as JSON")
 
     def run(self, arguments: argparse.Namespace) -> int:
         """Build, look, and print; 2 when a metric has no place in the program."""
-        from unperturbed.errors import SpecError
         from unperturbed.harness.program.software_metrics import find_all_sites, unplaced
         from unperturbed.harness.spec.load import load_spec
         from unperturbed.harness.spec.sections.parameters import at_a_point
@@ -41,7 +44,7 @@ class Command:
         spec = load_spec(arguments.spec)
         found = find_all_sites(spec, step, at_point=at_a_point(spec))
         if arguments.json:
-            print(json.dumps(_as_json(found), indent=2, ensure_ascii=False))
+            print_json(_as_json(found))
         else:
             _show(found, most=None if arguments.all else _SHOWN)
         if faults := unplaced(found.metrics):
@@ -69,10 +72,7 @@ def _as_json(found: SpecSites) -> dict[str, Any]:
 
 
 def _show(found: SpecSites, *, most: int | None) -> None:
-
-    from unperturbed.harness.cli.terminal.console import terminal
-
-    console = terminal(**({} if sys.stdout.isatty() else {"width": _PIPE_COLUMNS}))  # type: ignore[arg-type]
+    console = terminal(whole_rows=True)
     for metric in found.metrics:
         _show_metric(console, metric, most)
     for source, reason in found.skipped.items():
@@ -80,8 +80,6 @@ def _show(found: SpecSites, *, most: int | None) -> None:
 
 
 def _show_metric(console: Console, metric: MetricSites, most: int | None) -> None:
-    from rich.markup import escape
-
     count = len(metric.sites)
     places = f"{count} place{'' if count == 1 else 's'}" if count else "[bold red]no place[/bold red]"
     event = ", ".join(f"{key}: {_inner(value)}" for key, value in metric.event.to_json().items())

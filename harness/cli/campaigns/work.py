@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from unperturbed.harness.cli.drafting import add_progress_option
+from unperturbed.errors import HostError, RunError
+from unperturbed.harness.cli.options import add_progress_option
+from unperturbed.harness.cli.terminal import chosen_progress
 
 
 class Command:
@@ -24,16 +26,13 @@ class Command:
 
     def run(self, arguments: argparse.Namespace) -> int:
         """Make what is left of the part; return 1 when runs failed."""
-        from unperturbed.errors import HostError, RunError
-        from unperturbed.harness.cli.terminal.progress import TerminalProgress, chosen_progress
+        from unperturbed.harness.campaign.execution import SEARCH, SWEEP
         from unperturbed.harness.nodes.worker import work
-        from unperturbed.harness.studies.node_makers import NODE_MAKERS
+        from unperturbed.harness.studies.partition_on_nodes import make_search_part
+        from unperturbed.harness.studies.sweep import make_sweep_part
 
-        progress = TerminalProgress(chosen_progress(arguments))
-        try:
-            outcome = work(arguments.part, progress, NODE_MAKERS)
-        finally:
-            progress.end()
+        with chosen_progress(arguments) as progress:
+            outcome = work(arguments.part, progress, {SWEEP: make_sweep_part, SEARCH: make_search_part})
         if outcome.message:
             raise (RunError if outcome.exit_code == RunError.exit_code else HostError)(outcome.message)
         progress.result(outcome.exit_code, campaign=str(arguments.part))

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
 import sys
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+
+from unperturbed.common.wording import did_you_mean
+from unperturbed.errors import SpecError
+from unperturbed.harness.cli.streams import print_json
+from unperturbed.harness.cli.warming import remember_warmed, warmers
 
 _PARTS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "kernels": (("kernels/*",), "compiled loops of the analyses; `cache warm` makes them"),
@@ -26,8 +30,6 @@ class Command:
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         """Add what to do, and with which part."""
-        from unperturbed.harness.cli.warming import warmers
-
         todo = parser.add_subparsers(dest="action", required=True, metavar="info|clear|warm")
         info = todo.add_parser("info", help="show what the cache holds, and its size")
         info.add_argument("--json", action="store_true", help="print it as JSON")
@@ -53,9 +55,6 @@ class Command:
 
 
 def _require_known(parts: list[str], known: Mapping[str, object]) -> None:
-    from unperturbed.common.wording import did_you_mean
-    from unperturbed.errors import SpecError
-
     for part in parts:
         if part not in known:
             there = f"there are {', '.join(known)}"
@@ -87,7 +86,7 @@ def _info(folder: Path, *, as_json: bool) -> None:
     }
     if as_json:
         parts = {part: {"entries": entries, "bytes": size} for part, (entries, size) in sizes.items()}
-        print(json.dumps({"folder": str(folder), "parts": parts}, indent=2))
+        print_json({"folder": str(folder), "parts": parts})
         return
     print(folder)
     for part, (entries, size) in sizes.items():
@@ -108,8 +107,6 @@ def _clear(folder: Path, parts: list[str]) -> None:
 
 
 def _warm(parts: list[str]) -> None:
-    from unperturbed.harness.cli.warming import remember_warmed, warmers
-
     known = warmers()
     _require_known(parts, known)
     for name, compile_kernels in known.items():

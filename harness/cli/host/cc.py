@@ -41,23 +41,20 @@ class Command:
         """Add the metrics file and the compiler's command line."""
         parser.formatter_class = argparse.RawDescriptionHelpFormatter
         parser.epilog = _EPILOG
-        parser.add_argument(
-            "--metrics", type=Path, required=True, metavar="FILE", help="YAML with the `software:` mapping of a spec"
-        )
-        parser.add_argument(
+        add = parser.add_argument
+        add("--metrics", type=Path, required=True, metavar="FILE", help="YAML with the `software:` mapping of a spec")
+        add(
             "--sham",
             action="store_true",
             help="replace every increment by a no-op of the same length: the same layout without the counting",
         )
-        parser.add_argument(
+        add(
             "--layout",
             default="",
             metavar="TEXT",
             help="link the same code in another layout, with TEXT as the random seed",
         )
-        parser.add_argument(
-            "compiler", nargs=argparse.REMAINDER, metavar="-- CC ARGS…", help="the compiler and its arguments"
-        )
+        add("compiler", nargs=argparse.REMAINDER, metavar="-- CC ARGS…", help="the compiler and its arguments")
 
     def run(self, arguments: argparse.Namespace) -> int:
         """Run the compiler; return its exit code."""

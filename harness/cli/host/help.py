@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from unperturbed.errors import SpecError
+
 
 class Command:
     """`unperturbed help [COMMAND]`: the same as `--help`."""
@@ -14,10 +16,8 @@ class Command:
 
     def run(self, arguments: argparse.Namespace) -> int:
         """Print the help; return 0, or 2 where there is no such command."""
-        from unperturbed.errors import SpecError
         from unperturbed.harness.cli.commands import all_commands
-        from unperturbed.harness.cli.parser import make_parser, prepare_command
-        from unperturbed.harness.cli.words import unknown_command
+        from unperturbed.harness.cli.parser import make_parser, prepare_command, unknown_command
 
         entries = all_commands()
         parser = make_parser(entries)

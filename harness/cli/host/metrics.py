@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
+
+from rich.markup import escape
+
+from unperturbed.common.table import Column, Table
+from unperturbed.errors import SpecError
+from unperturbed.harness.cli.streams import print_json
+from unperturbed.harness.cli.terminal import terminal
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -14,38 +20,31 @@ if TYPE_CHECKING:
     from unperturbed.collectors.listing import Listing
     from unperturbed.collectors.sources import CatalogueEntry
 
-_PIPE_COLUMNS = 1000
-
 
 class Command:
     """List every metric of this host: its source, unit and meaning, and how many fit one run."""
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         """Add the pattern and what narrows or widens the list."""
-        parser.add_argument(
+        add = parser.add_argument
+        add(
             "pattern",
             nargs="?",
             metavar="PATTERN",
             help="only metrics that match: a glob on names ('perf::L1-*', 'sched:*'), or a part of a name or meaning",
         )
-        parser.add_argument(
-            "--json", action="store_true", help="print everything as JSON, including what cannot be counted"
-        )
-        parser.add_argument(
-            "--all", action="store_true", help="also show what cannot be counted here, each with its reason"
-        )
+        add("--json", action="store_true", help="print everything as JSON, including what cannot be counted")
+        add("--all", action="store_true", help="also show what cannot be counted here, each with its reason")
         from unperturbed.collectors.sources import source_names
 
         names = source_names()
-        parser.add_argument("--source", choices=names, metavar="NAME", help=f"only this source: {', '.join(names)}")
-        parser.add_argument(
-            "--compiler", default="gcc", metavar="CC", help="C compiler for the trial program (default: gcc)"
-        )
+        add("--source", choices=names, metavar="NAME", help=f"only this source: {', '.join(names)}")
+        add("--compiler", default="gcc", metavar="CC", help="C compiler for the trial program (default: gcc)")
 
     def run(self, arguments: argparse.Namespace) -> int:
         """Try the events and print what came of it; 2 when no metric matches."""
-        from unperturbed.collectors.listing import list_metrics, nearest
-        from unperturbed.errors import SpecError
+        from unperturbed.collectors.listing import list_metrics
+        from unperturbed.collectors.listing import nearest
 
         listing = list_metrics(arguments.compiler, pattern=arguments.pattern, source=arguments.source)
         if not listing.metrics and not listing.perf_metrics:
@@ -56,7 +55,7 @@ class Command:
             by = f" of source {arguments.source}" if arguments.source else ""
             raise SpecError(f"no metric{by} matches {arguments.pattern!r}{proposal}")
         if arguments.json:
-            print(json.dumps(_as_json(listing), indent=2, ensure_ascii=False))
+            print_json(_as_json(listing))
         else:
             _show(listing, refused=arguments.all or arguments.pattern is not None, whole=arguments.pattern is None)
         return 0
@@ -88,25 +87,24 @@ def _as_json(listing: Listing) -> dict[str, Any]:
 
 def _show(listing: Listing, *, refused: bool, whole: bool) -> None:
     """Print a table a source, the metrics that no source counts, then what fits one run."""
-    from rich.markup import escape
-
     from unperturbed.collectors.sources import source_names
-    from unperturbed.harness.cli.terminal.console import terminal
 
-    console = terminal()
-    if not console.is_terminal:
-        console = terminal(width=_PIPE_COLUMNS)  # a metric a line, for grep and awk
+    console = terminal(whole_rows=True)
     for source in source_names():
         chosen = [metric for metric in listing.metrics if metric.best.available and metric.best.source == source]
         if chosen:
-            _table(console, _title(source, len(chosen)), chosen, "also by", _others)
+            by = "simulated by callgrind" if source == "simulated" else source
+            _table(console, f"{by} ({len(chosen)})", chosen, "also by", _others)
     dead = [metric for metric in listing.metrics if not metric.best.available]
     if refused and dead:
         _table(console, f"cannot be counted here ({len(dead)})", dead, "why", _why)
     elif dead:
         console.print("[bold]cannot be counted here[/bold] (--all lists them)")
-        for line in _summary(dead):
-            console.print(f"  {escape(line)}", soft_wrap=True)
+        # One line for the metrics of a family that the preferred source refuses for one reason.
+        groups = Counter((metric.family, metric.ways[0].source, metric.ways[0].problem) for metric in dead)
+        for (family, first, problem), number in groups.items():
+            line = f"  {number} {family}{'' if number == 1 else 's'} — {first}: {problem}"
+            console.print(escape(line), soft_wrap=True)
     if refused:
         _show_perf_metrics(console, listing)
     if whole:
@@ -121,11 +119,6 @@ def _show(listing: Listing, *, refused: bool, whole: bool) -> None:
             console.print(f"  {name:<12} {number:>3}  {note}", soft_wrap=True)
 
 
-def _title(source: str, number: int) -> str:
-    by = "simulated by callgrind" if source == "simulated" else source
-    return f"{by} ({number})"
-
-
 def _others(metric: CatalogueEntry) -> str:
     return ", ".join(way.source for way in metric.ways if way.available and way is not metric.best)
 
@@ -137,16 +130,7 @@ def _why(metric: CatalogueEntry) -> str:
     return "; ".join(f"{', '.join(sources)}: {reason}" for reason, sources in reasons.items())
 
 
-def _summary(dead: Sequence[CatalogueEntry]) -> Iterator[str]:
-    """Yield one line for the metrics of a family that the preferred source refuses for one reason."""
-    groups = Counter((metric.family, metric.ways[0].source, metric.ways[0].problem) for metric in dead)
-    for (family, source, problem), number in groups.items():
-        yield f"{number} {family}{'' if number == 1 else 's'} — {source}: {problem}"
-
-
 def _show_tracepoints(console: Console, listing: Listing) -> None:
-    from rich.markup import escape
-
     number = sum(listing.tracepoints.values())
     if listing.tracepoint_problem:
         console.print(f"[bold]tracepoints[/bold]: {escape(listing.tracepoint_problem)}", soft_wrap=True)
@@ -154,16 +138,13 @@ def _show_tracepoints(console: Console, listing: Listing) -> None:
         systems = ", ".join(f"{name} {count}" for name, count in sorted(listing.tracepoints.items()))
         console.print(
             f"[bold]tracepoints[/bold] by perf_event ({number} in {len(listing.tracepoints)} subsystems; list some "
-            "with: "
-            f"unperturbed metrics 'sched:*')\n  {escape(systems)}",
+            f"with: unperturbed metrics 'sched:*')\n  {escape(systems)}",
             soft_wrap=True,
         )
 
 
 def _show_perf_metrics(console: Console, listing: Listing) -> None:
     """Print metrics of perf's tables, which a spec asks for under `derived`."""
-    from unperturbed.common.table import Column, Table
-
     rows = [
         (f"perf-metric:{metric.asked}", ", ".join(metric.groups), metric.meaning) for metric in listing.perf_metrics
     ]
@@ -173,8 +154,6 @@ def _show_perf_metrics(console: Console, listing: Listing) -> None:
 
 
 def _summarise_perf_metrics(console: Console, listing: Listing) -> None:
-    from rich.markup import escape
-
     if listing.perf_metric_problem:
         console.print(f"[bold]perf's metrics[/bold]: {escape(listing.perf_metric_problem)}", soft_wrap=True)
         return
@@ -194,8 +173,6 @@ def _table(
     last: str,
     describe: Callable[[CatalogueEntry], str],
 ) -> None:
-    from unperturbed.common.table import Column, Table
-
     rows: list[tuple[str, ...]] = [
         (metric.name, metric.best.unit, metric.best.kind, metric.best.meaning, describe(metric)) for metric in metrics
     ]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import json
+
+from unperturbed.harness.cli.streams import print_json
 
 
 class Command:
@@ -26,5 +27,5 @@ class Command:
         from unperturbed.harness.spec.validation import json_schema
 
         schema = json_schema() if arguments.file == "spec" else result_schema(arguments.file)
-        print(json.dumps(schema, indent=2, ensure_ascii=False))
+        print_json(schema)
         return 0

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from unperturbed.common.table import Cell, Column, Table
+from unperturbed.errors import SpecError
 from unperturbed.harness.campaign.summary import HOME
+from unperturbed.harness.cli.streams import print_json
+from unperturbed.harness.cli.terminal import terminal
 
 if TYPE_CHECKING:
     from unperturbed.common.table import Tone
@@ -39,7 +42,6 @@ class Command:
 
     def run(self, arguments: argparse.Namespace) -> int:
         """Print a row a campaign; return 0."""
-        from unperturbed.errors import SpecError
         from unperturbed.harness.campaign.summary import find_campaigns, read_summary
 
         folder: Path = arguments.folder or (HOME if HOME.is_dir() else Path())
@@ -47,7 +49,7 @@ class Command:
             raise SpecError(f"{folder}: there is no such folder")
         found = [read_summary(place) for place in find_campaigns(folder)]
         if arguments.json:
-            print(json.dumps([summary.to_dict() for summary in found], indent=2, ensure_ascii=False))
+            print_json([summary.to_dict() for summary in found])
         elif found:
             _show(found)
         else:
@@ -56,13 +58,7 @@ class Command:
 
 
 def _show(found: Sequence[CampaignSummary]) -> None:
-
-    from unperturbed.common.table import Cell, Column, Table
-    from unperturbed.harness.cli.terminal.console import terminal
-
-    console = terminal()
-    if not console.is_terminal:
-        console = terminal(width=1000)  # a campaign a line, for grep and awk
+    console = terminal(whole_rows=True)
     rows: list[list[Cell | str]] = []
     for summary in found:
         kind = "" if summary.purpose in ("", "a campaign") else f" ({summary.purpose.removeprefix('a ')})"

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unperturbed.harness.cli.folders import CAMPAIGN_OR_SPEC, campaign_folder
+from rich.markup import escape
+
+from unperturbed.common.table import Cell, Column, Table
+from unperturbed.common.wording import duration
+from unperturbed.harness.cli.paths import CAMPAIGN_OR_SPEC, campaign_folder
+from unperturbed.harness.cli.streams import print_json
+from unperturbed.harness.cli.terminal import terminal
 
 if TYPE_CHECKING:
     from unperturbed.common.table import Tone
@@ -35,22 +40,14 @@ class Command:
 
         status = read_status(campaign_folder(arguments.campaign))
         if arguments.json:
-            print(json.dumps(status.to_dict(), indent=2, ensure_ascii=False))
+            print_json(status.to_dict())
         else:
             _show(status)
         return 0
 
 
 def _show(status: CampaignStatus) -> None:
-    from rich.markup import escape
-
-    from unperturbed.common.table import Cell, Column, Table
-    from unperturbed.common.wording import duration
-    from unperturbed.harness.cli.terminal.console import terminal
-
-    console = terminal()
-    if not console.is_terminal:
-        console = terminal(width=1000)  # a part a line, for grep and awk
+    console = terminal(whole_rows=True)
     kind = "" if status.purpose == "a campaign" else f" ({status.purpose.removeprefix('a ')})"
     started = f", started {status.begun[:16].replace('T', ' ')}" if status.begun else ""
     console.print(f"[bold]{escape(status.name)}[/bold]{escape(kind)}{started}", soft_wrap=True)
@@ -75,9 +72,7 @@ def _show(status: CampaignStatus) -> None:
 
 
 def _remarks(part: PartStatus) -> list[str]:
-    """Return what the table cannot hold: the run being made, why the part waits, and what failed."""
-    from unperturbed.common.wording import duration
-
+    """Return notes below the table: the run being made, why the part waits, and its failures."""
     found = []
     if part.current is not None:
         now = part.current

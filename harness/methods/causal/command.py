@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unperturbed.harness.cli.output_paths import require_writable_path
-from unperturbed.harness.cli.words import RegisteredNames
+from unperturbed.harness.cli.parser import RegisteredNames
+from unperturbed.harness.cli.paths import require_writable_path
 from unperturbed.harness.exports import choose_format, export
 
 if TYPE_CHECKING:

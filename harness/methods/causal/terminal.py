@@ -19,7 +19,7 @@ from unperturbed.analysis.causal.describe import (
     undecided,
     variables_table,
 )
-from unperturbed.harness.cli.terminal.console import terminal
+from unperturbed.harness.cli.terminal import terminal
 from unperturbed.harness.methods.causal.checks import Checks
 from unperturbed.harness.methods.causal.forecast import InterventionForecast
 from unperturbed.harness.methods.causal.table import ModelInput

@@ -9,8 +9,8 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unperturbed.harness.cli.output_paths import require_writable_path
-from unperturbed.harness.cli.words import RegisteredNames
+from unperturbed.harness.cli.parser import RegisteredNames
+from unperturbed.harness.cli.paths import require_writable_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from unperturbed.analysis.diagnosis import Diagnosis, Finding, FittedStrictness, PaperDistance, Verdict, describe
 from unperturbed.common.wording import BAD, GOOD, UNDECIDED
-from unperturbed.harness.cli.terminal.console import terminal
+from unperturbed.harness.cli.terminal import terminal
 
 _STYLES: dict[Verdict, str] = {"clean": "green", "anomalous": "bold red", "undecided": "yellow"}
 _SIGNS: dict[Verdict, str] = {"clean": GOOD, "anomalous": BAD, "undecided": UNDECIDED}

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unperturbed.harness.cli.output_paths import require_writable_path
+from unperturbed.harness.cli.paths import require_writable_path
 
 if TYPE_CHECKING:
     from unperturbed.analysis.structure import StructuralSequence
@@ -146,7 +146,7 @@ def _read(path: Path, arguments: argparse.Namespace) -> Source:
 
     if not arguments.accesses:
         from unperturbed.collectors import Trace
-        from unperturbed.harness.cli.folders import require_trace
+        from unperturbed.harness.cli.paths import require_trace
 
         if path.suffix != ".txt":  # which may be accesses
             require_trace(path)

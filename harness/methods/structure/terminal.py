@@ -12,7 +12,7 @@ from rich.text import Text
 from unperturbed.analysis.structure import Composition, Span, StructuralComparison, describe
 from unperturbed.analysis.structure.classes.classifiers import class_letter
 from unperturbed.common.table import SERIES_STYLES
-from unperturbed.harness.cli.terminal.console import terminal
+from unperturbed.harness.cli.terminal import terminal
 
 _NO_WORD = "red"
 _MARKS = "123456789"

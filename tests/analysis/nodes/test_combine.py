@@ -7,8 +7,7 @@ import pytest
 from scipy import stats
 
 from tests.analysis.nodes.simulate import SPREAD, Case, runs_of, verdicts_of
-from unperturbed.analysis.nodes.apart import apart
-from unperturbed.analysis.nodes.combine import Combined, combine_nodes
+from unperturbed.analysis.nodes.combine import Combined, apart, combine_nodes
 from unperturbed.analysis.nodes.verdicts import NodeVerdicts
 from unperturbed.analysis.perturbation import fisher
 from unperturbed.analysis.perturbation.correlation import FloatArray

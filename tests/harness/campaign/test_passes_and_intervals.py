@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
-from tests.harness.phases_campaign import unperturbed, verdicts, write_spec
+from tests.harness.phases_campaign import done_runs, unperturbed, verdicts, write_spec
 from unperturbed.collectors import Trace
 from unperturbed.common.wording import duration
 from unperturbed.harness.campaign import pilot
@@ -166,7 +167,7 @@ campaign: {baseline_runs: 5, runs: 3}
     assert trace["perf::page-faults"].sum() > 0
 
 
-def test_a_campaign_goes_on_when_more_runs_are_asked_for(tmp_path: Path) -> None:
+def test_a_campaign_goes_on_when_more_runs_are_asked_for_and_builds_what_these_need(tmp_path: Path) -> None:
     changes = {
         "measure__derived": None,
         "analysis__anchor": None,
@@ -205,6 +206,17 @@ def test_a_campaign_goes_on_when_more_runs_are_asked_for(tmp_path: Path) -> None
     assert said["settings"]["tolerance"] == 0.3
     assert any("extended from 8 runs by 2" in note for note in said["notes"])
     assert len(said["verdicts"][0]["changes"][0]["reference"]) == 6
+
+    shutil.rmtree(folder / "builds")
+    third = unperturbed(tmp_path, "run", spec, "--no-check")
+    assert (third.returncode, "building" in third.stderr) == (0, False), third.stderr
+    assert "10 of them are done already" in third.stderr
+    assert not (folder / "builds").exists()
+    spec.write_text(spec.read_text().replace("runs: 4", "runs: 5"))
+    fourth = unperturbed(tmp_path, "run", spec, "--no-check")
+    assert fourth.returncode == 0, fourth.stderr
+    assert ("building steps" in fourth.stderr, "building baseline" in fourth.stderr) == (True, False)
+    assert len(done_runs(folder)) == 11
 
 
 def test_a_program_too_short_for_the_records_is_refused_after_the_pilot(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from tests.harness.phases_campaign import unperturbed
 from unperturbed.harness.cli.commands import all_commands
-from unperturbed.harness.cli.words import _FOREIGN, unknown_command
+from unperturbed.harness.cli.parser import _FOREIGN, unknown_command
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from unperturbed.collectors import Metric, Trace, read_sweep
 from unperturbed.collectors.data import Column, read_sweep_facts, write_sweep
 from unperturbed.errors import SpecError
 from unperturbed.harness.exports import Format, choose_format, export, formats
-from unperturbed.harness.studies.sweep.table import read_table
+from unperturbed.harness.studies.sweep_table import read_table
 
 LINES = """
 from unperturbed.harness.exports import Format

@@ -15,8 +15,8 @@ from unperturbed.analysis.perturbation import SEVERITY
 from unperturbed.errors import DataError
 from unperturbed.harness.campaign.importing import Group, import_campaign
 from unperturbed.harness.campaign.plan import configurations
-from unperturbed.harness.cli.terminal.campaign import show_judgement
-from unperturbed.harness.cli.terminal.progress import TerminalProgress
+from unperturbed.harness.cli.terminal import TerminalProgress
+from unperturbed.harness.cli.verdicts import show_judgement
 from unperturbed.harness.results.judge import judge
 from unperturbed.harness.results.recorded import recorded_campaign
 

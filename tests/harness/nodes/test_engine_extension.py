@@ -11,11 +11,14 @@ from tests.common.distribution import write_distribution
 from tests.harness.nodes.test_here import done as done_runs
 from tests.harness.nodes.test_here import quick_spec
 from tests.harness.phases_campaign import unperturbed
+from unperturbed.errors import HostError
+from unperturbed.harness.nodes import engines
 from unperturbed.harness.spec.load import load_spec
+from unperturbed.harness.spec.sections.nodes import Nodes
 from unperturbed.harness.spec.yaml import InvalidSpec
 
 TOY = """
-from unperturbed.harness.nodes.engines.here import Here
+from unperturbed.harness.nodes.engines import Here
 
 class Toy(Here):
     name = "toy"
@@ -45,3 +48,12 @@ def test_an_unknown_one_is_refused_at_its_place(tmp_path: Path) -> None:
         load_spec(spec)
     with pytest.raises(InvalidSpec, match="there is no engine `cloud`; use slurm or here"):
         load_spec(quick_spec(tmp_path, engine="cloud"))
+
+
+def test_one_with_the_name_of_another_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    class Other(engines.Here):
+        """Another engine `here`."""
+
+    monkeypatch.setattr(engines, "offered", lambda *_: [Other])
+    with pytest.raises(HostError, match=r"two extensions of unperturbed\.harness\.nodes\.engines are named here"):
+        engines.engine_of(Nodes(engine="here", count=2), tmp_path, "")

@@ -9,8 +9,8 @@ import pytest
 
 from unperturbed.errors import SpecError
 from unperturbed.harness.campaign.plan import configurations
-from unperturbed.harness.nodes.facts import differences, node_facts
 from unperturbed.harness.nodes.shares import NodePart, claim, lacks, parts_of, read_json, share_of, write_once
+from unperturbed.harness.nodes.worker import differences, node_facts
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.load import parse_spec
 

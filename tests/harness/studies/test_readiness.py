@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.harness.phases_campaign import write_spec
-from unperturbed.harness.cli.terminal.host import show, to_json
+from unperturbed.harness.cli.host.doctor import show, to_json
 from unperturbed.harness.host.doctor import Examination, examine
 from unperturbed.harness.spec.load import load_spec
 from unperturbed.harness.studies.readiness import Readiness, check_spec

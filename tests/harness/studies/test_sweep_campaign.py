@@ -158,8 +158,12 @@ def test_the_terminal_shows_what_the_table_holds(finished: Finished) -> None:
 def test_running_again_runs_nothing_and_says_it_as_json(finished: Finished) -> None:
     before = _written(finished.campaign)
     table = (finished.campaign / "table.csv").read_bytes()
+    builds, aside = finished.campaign / "builds", finished.campaign / "aside"
+    builds.rename(aside)
     again = unperturbed(finished.folder, "run", finished.spec, "--json")
     assert again.returncode == 0, again.stderr
+    assert not builds.exists(), "no run needs a build"
+    aside.rename(builds)
     assert _written(finished.campaign) == before
     assert (finished.campaign / "table.csv").read_bytes() == table
     found = json.loads(again.stdout)

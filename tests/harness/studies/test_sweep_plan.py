@@ -21,7 +21,7 @@ from unperturbed.harness.campaign.plan import PlannedRun
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.load import parse_spec
 from unperturbed.harness.spec.sections.parameters import count_points, points
-from unperturbed.harness.studies.sweep.plan import (
+from unperturbed.harness.studies.sweep_plan import (
     Step,
     check_sweep_budget,
     plan_sweep,

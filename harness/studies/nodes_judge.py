@@ -8,21 +8,107 @@ recorded when it is first asked for, in turn, so that a search that was killed a
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from unperturbed.analysis.partition import Reference, Stop, SubsetOutcome, TraceJudge
-from unperturbed.collectors.data import Trace
 from unperturbed.common.wording import counted
 from unperturbed.errors import RunError
-from unperturbed.harness.campaign.plan import Configuration
+from unperturbed.harness.campaign.manifest import RunState
 from unperturbed.harness.campaign.session import build_configurations
 from unperturbed.harness.nodes.coordinate import Coordination
-from unperturbed.harness.studies.partition import RunFailed, candidate_name, make_references
-from unperturbed.harness.studies.search_on_nodes.requested import NodeRuns, PartLostError
+from unperturbed.harness.nodes.shares import SEARCHES, NodePart, read_requests, reading
+from unperturbed.harness.spec.sections.campaign import ANCHOR, BASELINE, PILOT
+from unperturbed.harness.studies.partition import RunFailed, SearchRuns, candidate, candidate_name
+
+
+class PartLostError(Exception):
+    """The part was given up, and the runs are not there. It never leaves the studies."""
+
+
+class NodeRuns(SearchRuns):
+    """The runs of a search on one node.
+
+    `session`: Identity of this search's process: runs that failed in an earlier one are tried again.
+    """
+
+    def __init__(self, coordination: Coordination, part: NodePart, session: str, counted: dict[str, bool]) -> None:
+        share = SEARCHES.share(coordination.spec, part.number)
+        super().__init__(share, part.folder, coordination.manifest, counted)
+        self.part, self.place, self._coordination, self._session = part, f"{part.name}/", coordination, session
+        self._requests = replace(read_requests(part), session=session)
+        self._requests.write(part)
+
+    @property
+    def owner(self) -> str:
+        """Return the node that makes the runs."""
+        return self.part.owner or ""
+
+    @property
+    def passes(self) -> list[str]:
+        """Return the names of the node's passes; none before it knows them."""
+        return [name for name, _, _ in self.counting()]
+
+    @property
+    def pilots(self) -> list[float]:
+        """Return the seconds of a run of each pass; empty until all are known."""
+        with reading(self.part) as manifest:
+            found = [manifest.fact(f"{PILOT}:{item['name']}") for item in manifest.fact("passes") or []]
+        return [pilot["seconds"] for pilot in found if pilot] if all(found) else []
+
+    @property
+    def in_vain(self) -> int:
+        """Return how many runs of candidates were requested and not handed out."""
+        left = {name: total - self.given[name] for name, total in self._requests.totals.items()}
+        return len(self.passes) * sum(runs for name, runs in left.items() if name not in (BASELINE, ANCHOR))
+
+    def request(self, more: Mapping[str, int]) -> None:
+        """Request runs a pass beyond those that were handed out, unless they are requested already."""
+        totals, known = self._requests.totals, self._requests
+        short = {name: self.given[name] + runs - totals[name] for name, runs in more.items()}
+        if batch := {name: runs for name, runs in short.items() if runs > 0}:
+            builds = self.manifest.fact("candidate_builds") or {}
+            candidates = {name: builds[name] for name in batch if name in builds}
+            self._requests = replace(
+                known, batches=(*known.batches, batch), configurations={**known.configurations, **candidates}
+            )
+            self._requests.write(self.part)
+
+    def make(self, name: str, first: int, count: int) -> Sequence[RunState]:
+        """Wait until the node has made the requested runs."""
+        coordination, number = self._coordination, self.part.number
+        while (states := self._settled(name, first, count)) is None:
+            if number in coordination.given_up:
+                raise PartLostError(coordination.given_up[number])
+            coordination.watch(lambda: number in coordination.given_up or self._settled(name, first, count) is not None)
+        return states
+
+    def end(self) -> None:
+        """Let the node know that no more is requested: it ends with its last run."""
+        self._requests = replace(self._requests, session="")
+        self._requests.write(self.part)
+
+    def counting(self) -> list[tuple[str, str, tuple[str, ...]]]:
+        """Return name, source and metrics of each pass of the node."""
+        with reading(self.part) as manifest:
+            return [(item["name"], item["source"], tuple(item["metrics"])) for item in manifest.fact("passes") or []]
+
+    def _settled(self, name: str, first: int, count: int) -> list[RunState] | None:
+        """Return the next runs of a configuration; None while one of them is to be made."""
+        passes = self.passes
+        with reading(self.part) as manifest:
+            states = [
+                state
+                for state in manifest.runs(hosts=False)
+                if state.run.configuration == name and first < state.run.repetition <= first + count
+            ]
+            over = {"done", "failed"} if manifest.fact("session") == self._session else {"done"}
+        whole = bool(passes) and len(states) == count * len(passes)
+        if any(state.state == "failed" for state in states) and "failed" in over:
+            return states
+        return states if whole and all(state.state in over for state in states) else None
 
 
 class _NoNodeLeft(Stop):
@@ -30,28 +116,24 @@ class _NoNodeLeft(Stop):
 
 
 class NodesJudge:
-    """Judges each candidate by the runs of one node: a `Judge` of `analysis.partition`.
-
-    Attributes
-    ----------
-    counted : dict of str to bool
-        Software metrics that counted something.
-    failed : bool
-        A run failed for good, or no node was left.
-    """
+    """Judges each candidate by the runs of one node: a `Judge` of `analysis.partition`."""
 
     def __init__(self, coordination: Coordination, folder: Path) -> None:
         self._coordination, self._folder = coordination, folder
         self._manifest = coordination.manifest
+        self.counted: dict[str, bool] = {}
         session = uuid.uuid4().hex
-        self._runs = {part.number: NodeRuns(coordination, part, session) for part in coordination.parts}
+        self._runs = {part.number: NodeRuns(coordination, part, session, self.counted) for part in coordination.parts}
         self._judges: dict[int, TraceJudge] = {}
-        self._against: dict[str, None] = {}
         self._at: dict[str, int] = {}
         self._given: dict[str, int] = {}
         self._judged_on: dict[tuple[str, ...], int] = {}
-        self.counted: dict[str, bool] = {}
-        self.failed = False
+        self._none_is_left = False
+
+    @property
+    def failed(self) -> bool:
+        """Return whether a run failed for good, or no node was left."""
+        return self._none_is_left or any(runs.failed for runs in self._runs.values())
 
     @property
     def live(self) -> tuple[int, ...]:
@@ -94,7 +176,7 @@ class NodesJudge:
                 except PartLostError:
                     continue
                 self._judges[number] = TraceJudge(
-                    partial(self._measure, number),
+                    self._runs[number].measure,
                     references,
                     alpha=self._coordination.spec.analysis.alpha,
                     fresh_baseline=partial(self._references, number),
@@ -106,13 +188,12 @@ class NodesJudge:
 
     def build(self, subset: tuple[str, ...]) -> str:
         """Build a candidate unless it is built, and let the parts know of it; return its configuration's name."""
-        campaign, anchor = self._coordination.spec, self._coordination.spec.analysis.anchor
-        name = candidate_name(self._manifest, subset)
-        if name not in (self._manifest.fact("candidate_builds") or {}):
-            item = Configuration(name, (*(() if anchor is None else (anchor,)), *subset), 1)
-            build_configurations(campaign, self._folder, [item], self._manifest, self._coordination.progress)
+        spec, name = self._coordination.spec, candidate_name(self._manifest, subset)
+        known = self._manifest.fact("candidate_builds") or {}
+        if name not in known:
+            item = candidate(spec, name, self._manifest)
+            build_configurations(spec, self._folder, [item], self._manifest, self._coordination.progress)
             build = (self._manifest.fact("builds") or {}).get(name)
-            known = self._manifest.fact("candidate_builds") or {}
             self._manifest.set_facts(
                 candidate_builds={**known, name: {"software": list(item.software), "build": build}}
             )
@@ -124,17 +205,17 @@ class NodesJudge:
             name = self.build(subset)
             number = self._home(name)
             if number in self.live:
-                self._runs[number].request({name: repetitions}, self._known(name))
+                self._runs[number].request({name: repetitions})
 
     def explore(self, subset: tuple[str, ...], repetitions: int) -> SubsetOutcome:
-        """Make so many further runs of a subset on its node, and judge it by its whole pool there."""
+        """Make further runs of a subset on its node, and judge it by all its runs there."""
         if not repetitions:
             number = self._judged_on[subset]
             return self._outcome(number, self._judges[number].explore(subset, 0))
         return self._on_its_node(subset, repetitions, pooled=True, act=lambda judge, runs: judge.explore(subset, runs))
 
     def certify(self, subset: tuple[str, ...], repetitions: int, level: float) -> SubsetOutcome:
-        """Make so many runs of a subset on its node, and judge it by these alone, beside the node's fresh baseline."""
+        """Make runs of a subset on its node, and judge it by these alone, beside the node's fresh baseline."""
         return self._on_its_node(
             subset, repetitions, pooled=False, act=lambda judge, runs: judge.certify(subset, runs, level)
         )
@@ -164,13 +245,13 @@ class NodesJudge:
         lost = self._coordination.given_up
         vain = sum(self._runs[number].in_vain for number in self._runs)
         return (
-            *self._against,
+            *(sentence for runs in self._runs.values() for sentence in runs.against),
             *(
-                f"Part {self._runs[number].part.name} ended early: {why}; what was to be measured there was measured "
-                "on another node, with all its runs."
+                f"Part {self._runs[number].part.name} ended early: {why}; its candidates were measured on another "
+                "node, with all their runs."
                 for number, why in lost.items()
             ),
-            *((f"{counted(vain, 'further run')} of candidates were made ahead, and not needed.",) if vain else ()),
+            *((f"{counted(vain, 'further run')} of candidates were made ahead and not needed.",) if vain else ()),
         )
 
     def _on_its_node(
@@ -200,23 +281,12 @@ class NodesJudge:
             return self._outcome(number, outcome)
 
     def _outcome(self, number: int, outcome: SubsetOutcome) -> SubsetOutcome:
-        return replace(outcome, node=self._runs[number].part.owner or "")
-
-    def _measure(self, number: int, subset: tuple[str, ...], repetitions: int) -> list[Trace]:
-        """Return traces of so many further runs of a subset in each pass, made on one node."""
-        made = [trace for traces in self._further(number, self.build(subset), repetitions).values() for trace in traces]
-        for metric in subset:
-            self.counted[metric] = self.counted.get(metric, False) or any(bool(trace[metric].any()) for trace in made)
-        return made
+        return replace(outcome, node=self._runs[number].owner)
 
     def _references(self, number: int) -> dict[str, Reference]:
         """Return the baselines of a node, from runs that were not returned yet."""
-        runs = self._runs[number]
-        runs.request(runs.reference_batch)
-        by_name = {name: self._further(number, name, count) for name, count in runs.reference_batch.items()}
+        found = self._runs[number].references()
         self._check_same_counting(number)
-        found, against = make_references(self._coordination.spec, by_name)
-        self._against |= dict.fromkeys(f"{runs.part.owner}: {sentence}" for sentence in against)
         return found
 
     def _check_same_counting(self, number: int) -> None:
@@ -225,19 +295,8 @@ class NodesJudge:
         if self._runs[number].counting() != self._runs[first].counting():
             why = f"its node counts otherwise than {self._runs[first].part.owner} (other sources or passes)"
             self._coordination.give_up(number, why)
+            self._runs[number].against.clear()
             raise PartLostError(why)
-
-    def _further(self, number: int, name: str, count: int) -> dict[str, list[Trace]]:
-        try:
-            return self._runs[number].further(name, count, self._known(name))
-        except RunFailed:
-            self.failed = True
-            raise
-
-    def _known(self, name: str) -> dict[str, Any]:
-        """Return what a node must know of a candidate; nothing of a baseline."""
-        builds = self._manifest.fact("candidate_builds") or {}
-        return {name: builds[name]} if name in builds else {}
 
     def _home(self, name: str) -> int:
         """Return the part that measures a candidate: one after another, the same again in a resumed search."""
@@ -264,7 +323,7 @@ class NodesJudge:
     def _usable(self) -> list[int]:
         found = [number for number in self._judges if number in self.live]
         if not found:
-            self.failed = True
+            self._none_is_left = True
             raise _NoNodeLeft(str(self._none_left()))
         return found
 

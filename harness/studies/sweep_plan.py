@@ -1,4 +1,4 @@
-"""The plan of a sweep: its points, what is run at each, and in which order.
+"""The plan of a sweep: its points, the runs at each, and their order.
 
 A point is run natively by the untouched program, once or several times, for its time; once for each pass of the
 hardware metrics, without software metrics; and once with all software metrics. All runs of all points are shuffled
@@ -28,17 +28,17 @@ _MOST_RUNS = 999_999
 
 @dataclass(frozen=True)
 class Step:
-    """What is run at each point."""
+    """A run that is made at each point."""
 
     name: str  # The run's pass in the manifest
     configuration: str  # What is run
-    collected: Pass  # The hardware metrics that are counted; none in a native step, of which only the time is taken
+    collected: Pass  # The hardware metrics that are counted; none in a native step, which is only timed
     metrics: tuple[str, ...] = ()  # The hardware and operating-system metrics that the table takes from this step
     software: tuple[str, ...] = ()  # The software metrics that it takes
 
 
 def steps(spec: CampaignSpec, passes: Passes) -> tuple[Step, ...]:
-    """Return what is run at each point, the native steps first.
+    """Return the steps at each point, the native ones first.
 
     Counters of the operating system are read in the first pass that is not simulated, as a simulator's process has
     others than the program; where all are simulated, in a step of their own. A metric that several passes count is

@@ -1,4 +1,4 @@
-"""The folder of a campaign, given itself or by its spec; and reports shown in a browser."""
+"""Paths that users give: campaigns, traces and output files; and pages that are shown in a browser."""
 
 from __future__ import annotations
 
@@ -75,3 +75,11 @@ def open_page(page: Path) -> None:
     has_display = any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))
     if not has_display or not webbrowser.open(page.absolute().as_uri()):
         print(f"no browser can be opened here (no display); the page is {page}", file=sys.stderr)
+
+
+def require_writable_path(path: Path) -> None:
+    """Raise SpecError where no file can be written."""
+    if path.is_dir():
+        raise SpecError(f"{path} is a folder: give the name of a file in it")
+    if not path.parent.is_dir():
+        raise SpecError(f"{path}: there is no folder {path.parent}")

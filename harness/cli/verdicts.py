@@ -1,8 +1,7 @@
-"""What a campaign shows in the terminal: progress between runs, the plan, the verdicts."""
+"""The verdicts of a campaign in the terminal, on one host or on nodes, and the exit code that they give."""
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,8 +14,9 @@ from unperturbed.analysis.perturbation.describe import decisive_change
 from unperturbed.analysis.report import to_json
 from unperturbed.common.table import Column, Table, style_of
 from unperturbed.harness.campaign.plan import Configuration, configurations
-from unperturbed.harness.cli.terminal.console import terminal
-from unperturbed.harness.results.judge import Judgement, Total
+from unperturbed.harness.cli.streams import print_json
+from unperturbed.harness.cli.terminal import print_note, terminal
+from unperturbed.harness.results.judge import Judgement, NodesJudgement, Total
 from unperturbed.harness.results.verdicts import CampaignVerdicts
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.sections.campaign import BASELINE
@@ -32,14 +32,14 @@ def show_judgement(
     as_json: bool,
     fail_on: VerdictName | None = None,
 ) -> int:
-    """Print what a campaign showed; return the exit code.
+    """Print the verdicts of a campaign; return the exit code.
 
     `fail_on`: The mildest verdict that counts as failure; by default that of the spec.
     Result: 1 when runs failed or are missing, which outranks 4; 4 when a configuration has that verdict or a more
     serious one; else 0.
     """
     if as_json:
-        print(json.dumps(to_json(judgement.content), indent=2, ensure_ascii=False))
+        print_json(to_json(judgement.content))
     else:
         show_verdicts(spec, judgement.verdicts)
         show_totals(judgement.totals)
@@ -51,6 +51,38 @@ def show_judgement(
     if not judgement.complete:
         return _RUNS_FAILED
     return _NEGATIVE if judgement.verdicts.at_least(fail_on or spec.analysis.fail_on) else 0
+
+
+def show_nodes(
+    spec: CampaignSpec,
+    judgement: NodesJudgement,
+    report: Path | None,
+    *,
+    as_json: bool,
+    fail_on: VerdictName | None = None,
+) -> int:
+    """Print the verdicts over nodes; return the exit code.
+
+    `fail_on`: The mildest verdict that counts as failure; by default that of the spec.
+    Result: 1 when runs of judged nodes failed or are missing, which outranks 4; 4 when a configuration has that verdict
+    or a more serious one; else 0.
+    """
+    verdicts = judgement.verdicts
+    if as_json:
+        print_json(verdicts.to_dict())
+    else:
+        console = terminal(whole_rows=True)
+        console.print(f"[bold]{escape(spec.name)}[/bold]: {escape(verdicts.headline())}", soft_wrap=True)
+        for table in verdicts.tables():
+            console.print(table.to_rich())
+        for sentence in verdicts.sentences():
+            print_note(console, sentence)
+        show_failures([f"run {run}" for run in judgement.failed], judgement.missing)
+        if report is not None:
+            print(f"report: {report}; of each node, nodes/NN/report.html")
+    if judgement.failed or judgement.missing:
+        return _RUNS_FAILED
+    return _NEGATIVE if verdicts.at_least(fail_on or spec.analysis.fail_on) else 0
 
 
 def show_verdicts(spec: CampaignSpec, checked: CampaignVerdicts) -> None:
@@ -94,17 +126,17 @@ def show_verdicts(spec: CampaignSpec, checked: CampaignVerdicts) -> None:
     if levels:
         caption = f"Totals: means over the runs, and by how much {'B' if set(levels) == {'B'} else 'each'} differs"
         console.print(level_table(levels, spec.analysis.alpha, caption).to_rich())
-    for said in checked.steadiness:
-        console.print(
-            said if said.startswith("The baseline is steady") else f"[yellow]note:[/yellow] {escape(said)}",
-            soft_wrap=True,
-        )
+    for sentence in checked.steadiness:
+        if sentence.startswith("The baseline is steady"):
+            console.print(sentence, soft_wrap=True)
+        else:
+            print_note(console, sentence)
     for note in checked.notes:
-        console.print(f"[yellow]note:[/yellow] {escape(note)}", soft_wrap=True)
+        print_note(console, note)
 
 
 def _kinds_of_rho(checked: CampaignVerdicts) -> str:
-    """Return what the kinds of ρ are that were looked at, in one line."""
+    """Return the kinds of ρ that were compared, each with its meaning, in one line."""
     known = {change.check for verdict in checked.verdicts for change in verdict.changes}
     meanings = {
         "inner": "inner, of two hardware metrics within a run",

@@ -1,7 +1,8 @@
-"""The table of a sweep: built from its finished runs, with what is missing and what limits its use."""
+"""The table of a sweep: built from its finished runs, with its missing rows and the limits of its use."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
@@ -18,15 +19,117 @@ from unperturbed.common.result import Result
 from unperturbed.common.table import Cell, Table
 from unperturbed.common.table import Column as TableColumn
 from unperturbed.common.wording import counted
-from unperturbed.harness.campaign.manifest import Manifest
+from unperturbed.harness.campaign.manifest import Manifest, RunState
+from unperturbed.harness.campaign.plan import FURTHER_NATIVE, NATIVE
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.sections.parameters import NODE_COLUMN, TIME_COLUMNS, Between, Value
-from unperturbed.harness.studies.sweep.rows import Missing, Recorded, count_native_runs, read_recorded, totals_of_row
 
 _SHORT = 20
-"""A run is short when the program takes less than so many times what starting any process takes."""
+"""A run is short when the program takes less than this multiple of the time that starting any process takes."""
 _MOST_VALUES = 6
 """Different values of a text column that are shown."""
+
+
+@dataclass(frozen=True)
+class Missing:
+    """A row that is missing from a sweep's table."""
+
+    # point, repetition: Which row, both counted from 1.
+    point: int
+    repetition: int
+    parameters: Mapping[str, Value]  # The point's values
+    why: str  # The reason
+    failed: bool  # Whether a run of it failed; otherwise its runs were not all made
+
+
+@dataclass(frozen=True)
+class Row:
+    """A complete row."""
+
+    # point, repetition: Which row, both counted from 1.
+    point: int
+    repetition: int
+    node: str  # The node that measured it; empty where there is only one host
+    runs: Mapping[str, str]  # The run of each step
+    # What its columns hold: parameters, node, the counts of its runs together, of their times the least.
+    values: Mapping[str, Any]
+
+    @property
+    def native_runs(self) -> int:
+        """Return how many runs of the untouched program its times are from."""
+        return sum(step == NATIVE or step.startswith(FURTHER_NATIVE) for step in self.runs)
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """The part of a sweep that one manifest holds: all of it, or that of one node."""
+
+    rows: tuple[Row, ...]  # The complete rows
+    missing: tuple[Missing, ...]  # The rows that are not complete
+    metrics: Mapping[str, Metric]  # What was measured
+    starting: Mapping[str, float] | None  # Least time of starting a program that does nothing
+
+
+def read_recorded(
+    spec: CampaignSpec,
+    manifest: Manifest,
+    steps: Collection[str],
+    points: Sequence[Mapping[str, Value]],
+    own: Collection[int],
+    *,
+    node: str = "",
+    lost: str = "",
+) -> Recorded:
+    """Read the part of a sweep that a manifest holds.
+
+    `steps`: Names of the steps of each row; empty where no run was planned.
+    `points`: The points of the sweep, in the order of their numbers.
+    """
+    states: dict[tuple[int, int], dict[str, RunState]] = defaultdict(dict)
+    for state in manifest.runs():
+        if state.run.point in own:
+            states[state.run.point, state.run.repetition][state.run.pass_name] = state
+    totals = manifest.totals()
+    rows: list[Row] = []
+    missing: list[Missing] = []
+    wanted = {(point, number) for point in own for number in range(1, spec.campaign.repetitions + 1)}
+    for point, repetition in sorted({*states, *wanted}):
+        given = states.get((point, repetition), {})
+        if steps and all(_is_done(given.get(step)) or _can_wait(step, given.get(step)) for step in steps):
+            runs = {step: given[step].run.id for step in steps if _is_done(given.get(step))}
+            each = [totals[run] for run in runs.values()]
+            values = {**points[point - 1], **({NODE_COLUMN: node} if node else {})}
+            values |= {name: value for counts in each for name, value in counts.items()}
+            values |= {name: min(counts[name] for counts in each if name in counts) for name in TIME_COLUMNS}
+            rows.append(Row(point, repetition, node, runs, values))
+        elif (point, repetition) in wanted:
+            missing.append(_missing(point, repetition, points[point - 1], given, node, lost))
+    metrics = {
+        entry["name"]: Metric(**{**entry, "components": tuple(entry["components"])})
+        for step in steps
+        for entry in manifest.fact(f"columns:{step}") or ()
+    }
+    return Recorded(tuple(rows), tuple(missing), metrics, manifest.fact("starting"))
+
+
+def _is_done(state: RunState | None) -> bool:
+    return state is not None and state.state == "done"
+
+
+def _can_wait(step: str, state: RunState | None) -> bool:
+    """Return whether a row is complete without a run that is still to be made: it would only be timed once more."""
+    return step.startswith(FURTHER_NATIVE) and (state is None or state.state != "failed")
+
+
+def _missing(
+    point: int, repetition: int, values: Mapping[str, Value], runs: Mapping[str, RunState], node: str, lost: str
+) -> Missing:
+    failed = [state for state in runs.values() if state.state == "failed"]
+    why = lost or "its runs were not all made"
+    if failed:
+        run = failed[0].run
+        why = f"run {run.id} ({run.pass_name}{node and f', {node}'}): {failed[0].error}"
+    return Missing(point, repetition, values, why, bool(failed))
 
 
 @dataclass(frozen=True, repr=False)
@@ -67,7 +170,7 @@ class SweepTable(Result):
         return self.frame
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the description of the columns and what is known about the sweep; the rows are in its files."""
+        """Return the description of the columns and the facts of the sweep; the rows are in its files."""
         return {"columns": [vars(column) for column in self.columns], **self.facts}
 
 
@@ -96,54 +199,31 @@ def write_table(
     spec: CampaignSpec,
     folder: Path,
     manifest: Manifest,
-    steps: Collection[str],
-    points: Sequence[Mapping[str, Value]],
-    own: Collection[int],
-) -> SweepTable:
-    """Build the table of all rows whose runs are done, and write it into the campaign's folder.
-
-    `points`: The points of the sweep, in the order of their numbers.
-    """
-    recorded = read_recorded(spec, manifest, steps, points, own)
-    return join_recorded(spec, folder, manifest, [recorded], points)
-
-
-def join_recorded(
-    spec: CampaignSpec,
-    folder: Path,
-    manifest: Manifest,
     recorded: Sequence[Recorded],
-    points: Sequence[Mapping[str, Value]],
     *,
     notes: Sequence[str] = (),
     **facts: Any,
 ) -> SweepTable:
-    """Build one table of what manifests hold, and write it into the campaign's folder.
+    """Build one table of the rows that manifests hold, and write it into the campaign's folder.
 
-    `points`: The points of the sweep, in the order of their numbers.
+    `manifest`: That of the whole.
     `**facts`: Further facts of `table.json`.
     """
-    every = sorted(((row, at) for at, one in enumerate(recorded) for row in one.rows))
-    metrics = {name: metric for one in recorded for name, metric in one.metrics.items()}
-    on_nodes = any(one.node for one in recorded)
-    rows = []
-    for row, at in every:
-        one = recorded[at]
-        where = {NODE_COLUMN: one.node} if on_nodes else {}
-        given = [one.totals[run] for run in one.rows[row].values()]
-        rows.append({**points[row[0] - 1], **where, **totals_of_row(given)})
+    rows = sorted((row for part in recorded for row in part.rows), key=attrgetter("point", "repetition"))
+    missing = sorted((row for part in recorded for row in part.missing), key=attrgetter("point", "repetition"))
+    metrics = {name: metric for part in recorded for name, metric in part.metrics.items()}
     asked = spec.campaign.native_runs
-    fewer = sum(count_native_runs(recorded[at].rows[row]) < asked for row, at in every)
-    frame, columns = _frame(spec, rows, metrics, on_nodes=on_nodes)
-    missing = tuple(sorted((item for one in recorded for item in one.missing), key=attrgetter("point", "repetition")))
-    times = [one.starting for one in recorded if one.starting is not None]
+    fewer = sum(row.native_runs < asked for row in rows)
+    frame, columns = _frame(spec, rows, metrics)
+    times = [part.starting for part in recorded if part.starting is not None]
     starting = {name: max(each[name] for each in times) for name in times[0]} if times else None
-    of_fewer = (
-        [f"In {fewer} of {len(rows)} rows the times are the least of fewer than {asked} runs: not all were made yet."]
-        if fewer
-        else []
-    )
-    said = (*notes, *of_fewer, *_notes(frame, columns, starting))
+    every_note = [*notes, *_notes(frame, columns, starting)]
+    if fewer:
+        every_note.insert(
+            len(notes),
+            f"In {fewer} of {len(rows)} rows the times are the least of fewer than {asked} runs: not all were made "
+            "yet.",
+        )
     facts = {
         "name": spec.name,
         "program": manifest.fact("program"),
@@ -151,38 +231,38 @@ def join_recorded(
         "begun": manifest.fact("begun"),
         "seed": spec.campaign.seed,
         "complete": not missing and not fewer,
-        "missing": [{"point": item.point, "repetition": item.repetition, "why": item.why} for item in missing],
+        "missing": [{"point": row.point, "repetition": row.repetition, "why": row.why} for row in missing],
         "starting": starting,
-        "notes": list(said),
+        "notes": every_note,
         "rows": [
             {
-                "point": row[0],
-                "repetition": row[1],
-                **({"node": recorded[at].node} if on_nodes else {}),
-                "runs": dict(recorded[at].rows[row]),
+                "point": row.point,
+                "repetition": row.repetition,
+                **({"node": row.node} if row.node else {}),
+                "runs": dict(row.runs),
             }
-            for row, at in every
+            for row in rows
         ],
         **facts,
     }
     if rows:
         write_sweep(folder, frame, columns, facts)
-    return SweepTable(frame, columns, missing, said, facts)
+    return SweepTable(frame, columns, tuple(missing), tuple(every_note), facts)
 
 
 def _frame(
-    spec: CampaignSpec, rows: Sequence[Mapping[str, Any]], metrics: Mapping[str, Metric], *, on_nodes: bool
+    spec: CampaignSpec, rows: Sequence[Row], metrics: Mapping[str, Metric]
 ) -> tuple[pl.DataFrame, tuple[Column, ...]]:
-    """Arrange rows as columns: parameters, times, metrics in the order of the spec, what is computed from these."""
+    """Arrange rows as columns: parameters, times, metrics in the order of the spec, derived metrics."""
     measure = spec.measure
     columns = [Column(name, "parameter", source="spec", meaning="parameter of the sweep") for name in spec.parameters]
-    if on_nodes:
+    if any(row.node for row in rows):
         # Like a parameter, it was assigned by the plan: nothing that is measured causes it.
         columns.append(Column(NODE_COLUMN, "parameter", source="nodes", meaning="node that measured the point"))
     columns += _time_columns(spec.campaign.native_runs)
     measured = [name for name in (*measure.hardware, *measure.os, *measure.software) if name in metrics]
     columns += [_column(metrics[name]) for name in measured]
-    values_of = {column.name: [row[column.name] for row in rows] for column in columns}
+    values_of = {column.name: [row.values[column.name] for row in rows] for column in columns}
     parts = {name: np.asarray(values_of[name]) for name in measured}
     known = dict(metrics)
     for name, expression in measure.derived.items():

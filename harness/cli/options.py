@@ -1,0 +1,134 @@
+"""Options that several commands have in common."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from unperturbed.common.extras import load_library
+from unperturbed.errors import SpecError
+
+if TYPE_CHECKING:
+    from unperturbed.harness.campaign.progress import Watch
+
+
+def add_fail_on(parser: argparse.ArgumentParser) -> None:
+    """Add `--fail-on`, the mildest verdict for which a command exits with 4."""
+    parser.add_argument(
+        "--fail-on",
+        choices=("perturbed", "shifted", "undecided"),
+        help="exit with 4 for this verdict and more serious ones (default: analysis.fail_on of the spec, else "
+        "perturbed)",
+    )
+
+
+def add_no_check(parser: argparse.ArgumentParser) -> None:
+    """Add `--no-check`, for hosts that only measure."""
+    parser.add_argument(
+        "--no-check",
+        action="store_true",
+        help="measure without verdicts; run `unperturbed check` on the folder later, here or on another host",
+    )
+
+
+def add_jobs(parser: argparse.ArgumentParser) -> None:
+    """Add `--jobs`, the number of processes that compare runs."""
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        metavar="N",
+        help="compare runs in N processes, which takes less time where there are many; the verdicts are the same",
+    )
+
+
+@contextmanager
+def judging(arguments: argparse.Namespace) -> Iterator[Watch]:
+    """Share analyses among as many processes as `--jobs` asks for; yield the function that shows their steps."""
+    from unperturbed.harness.cli.terminal import chosen_progress
+
+    if arguments.jobs is not None and arguments.jobs < 1:
+        raise SpecError(f"--jobs {arguments.jobs}: give the number of processes, 1 or more")
+    with chosen_progress(arguments) as progress:
+        if arguments.jobs is None:
+            yield progress.watch
+            return
+        with load_library("joblib").parallel_config("loky", n_jobs=arguments.jobs):  # slow to load
+            yield progress.watch
+
+
+def format_options(texts: Iterable[str]) -> dict[str, str]:
+    """Return the options of an import format, each given as `KEY=VALUE`."""
+    found = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key.strip():
+            raise SpecError(f"--option {text}: give it as KEY=VALUE, as time=seconds")
+        found[key.strip()] = value.strip()
+    return found
+
+
+def add_program_options(parser: argparse.ArgumentParser, *, comparing: bool = False) -> None:
+    """Add the options of `-- PROGRAM`; of two that are compared, those that concern both."""
+    options = parser.add_argument_group(
+        "for a program after --", ("settings of its spec, which is written beside the campaign")
+    )
+    add = options.add_argument
+    add("--metrics", default="", metavar="A,B", help="hardware metrics (default: four to six that this host can count)")
+    add(
+        "--interval",
+        default="",
+        metavar="T",
+        help="sampling interval such as `20 ms` or `2 M instructions`, or a number of intervals (default: 200)",
+    )
+    if comparing:
+        add("--runs", dest="baseline_runs", type=int, metavar="N", help="runs of each program (default: 10)")
+        parser.set_defaults(count="", runs=None)
+    else:
+        add(
+            "--count",
+            default="",
+            metavar="F,G",
+            help="library functions whose calls to count (default: some that the program calls, such as malloc)",
+        )
+        add("--runs", type=int, metavar="N", help="runs with software metrics (default: 10)")
+        add("--baseline-runs", type=int, metavar="N", help="runs with hardware metrics alone (default: 10)")
+    add(
+        "--source",
+        default="",
+        metavar="NAME",
+        help="source of hardware metrics: papi, perf_event, simulated or auto (default: auto)",
+    )
+    add(
+        "--sampler",
+        default="",
+        choices=("inside", "outside"),
+        help="where to take samples: inside the program or from another process",
+    )
+    add(
+        "--env",
+        action="append",
+        default=[],
+        metavar="NAME[=VALUE]",
+        help="pass on or set an environment variable; may be given again (PATH, LD_LIBRARY_PATH, PYTHONPATH, "
+        "VIRTUAL_ENV, OMP_NUM_THREADS, GOMAXPROCS and MKL_NUM_THREADS are always passed on)",
+    )
+    add(
+        "--input",
+        default="",
+        metavar="FILE",
+        help="file for the program's standard input, or null for none (default: the redirected stdin; a pipe is "
+        "copied)",
+    )
+    add("--name", default="", metavar="NAME", help="name of the campaign (default: the program's)")
+
+
+def add_progress_option(parser: argparse.ArgumentParser) -> None:
+    """Add the option for programs that watch a command."""
+    parser.add_argument(
+        "--progress",
+        choices=("text", "json"),
+        default="text",
+        help="json: write one JSON object per line to stderr for each event (docs/reference/command_line.md)",
+    )

@@ -1,0 +1,243 @@
+"""The terminal: the console for styled output, which escapes controls in untrusted text, and progress on stderr.
+
+No analysis is loaded here: runs would wait for it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Literal, Self
+
+from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderHook, RenderResult
+from rich.markup import escape
+from rich.segment import Segment
+
+from unperturbed.common.wording import duration, visible
+from unperturbed.harness.cli.streams import drawing, print_event
+
+if TYPE_CHECKING:
+    from unperturbed.collectors.passes import Passes
+    from unperturbed.harness.campaign.plan import PlannedRun
+    from unperturbed.harness.campaign.progress import Estimate
+    from unperturbed.harness.spec.sections.parameters import Value
+
+
+_LINE_EVERY_S = 10.0
+_PIPE_COLUMNS = 1000
+
+
+def terminal(*, stderr: bool = False, whole_rows: bool = False) -> Console:
+    """Return a console on a standard stream.
+
+    `whole_rows`: In a pipe a row of a table stays on one line, for grep and awk.
+    """
+    console = Console(file=drawing(sys.stderr if stderr else sys.stdout), highlight=False, emoji=False)
+    if whole_rows and not console.is_terminal:
+        console.width = _PIPE_COLUMNS
+    console.push_render_hook(_AllVisible())
+    return console
+
+
+def print_note(console: Console, text: str) -> None:
+    """Print a note on a result."""
+    console.print(f"[yellow]note:[/yellow] {escape(text)}", soft_wrap=True)
+
+
+class _AllVisible(RenderHook):
+    """Writes out the controls in all that rich is given, before rich adds its own."""
+
+    def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
+        """Return renderables that escape controls, in place of these."""
+        return [_Visible(renderable) for renderable in renderables]
+
+
+class _Visible:
+    def __init__(self, renderable: ConsoleRenderable) -> None:
+        self._renderable = renderable
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for segment in console.render(self._renderable, options):
+            yield segment if segment.control else Segment(visible(segment.text), segment.style)
+
+
+Show = Literal["lines", "all", "none", "json"]
+"""How progress is shown: one line per step, one per run too, nothing, or one line of JSON per event."""
+
+
+class TerminalProgress:
+    """Show a campaign's progress on stderr, one line a step, drawn between runs only.
+
+    On a terminal the line of a run is written over the one before; elsewhere every tenth run has a line. As JSON, each
+    event is an object in a line of its own: `event`, `time` (seconds since 1970), and what
+    docs/reference/command_line.md lists.
+
+    As a context manager, it ends the line of the last run.
+
+    `points`: The points of a sweep, which name its runs.
+    `plan_once`: Only the first plan is shown: a search plans batch after batch, and shows each measurement.
+    """
+
+    def __init__(
+        self, show: Show = "lines", *, points: Sequence[Mapping[str, Value]] = (), plan_once: bool = False
+    ) -> None:
+        self._points, self._plan_once, self._planned = points, plan_once, False
+        self._console = terminal(stderr=True)
+        self._open_line = False
+        self._show = show
+        self._next_line = time.monotonic() + _LINE_EVERY_S
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def step(self, what: str) -> None:
+        """Show that a step of the preparation begins."""
+        self.line(f"[dim]{escape(what)} …[/dim]", "step", what=what)
+
+    def note(self, what: str) -> None:
+        """Show a note before long work."""
+        self.line(f"[yellow]note:[/yellow] {escape(what)}", "note", what=what)
+
+    def planned(self, estimate: Estimate) -> None:
+        """Show the plan."""
+        if self._planned and self._plan_once:
+            return
+        self._planned = True
+        if self._show == "json":
+            print_event("planned", **_described(estimate))
+            return
+        for item in estimate.passes.passes:
+            names = ", ".join(metric.name for metric in item.metrics)
+            kind = "[bold yellow]simulated[/bold yellow] by callgrind" if item.source == "simulated" else item.source
+            if names:
+                self.line(f"pass {item.name}: {names} — {kind}")
+        if self._show == "all":
+            for source, why in estimate.passes.reasons.items():
+                self.line(f"[dim]not {source}: {escape(why)}[/dim]")
+        elif estimate.passes.passed_over:
+            self.line(f"[dim]{escape(estimate.passes.passed_over)}[/dim]")
+        for note in estimate.notes:
+            self.note(note)
+        each = ", ".join(f"{name} {count}" for name, count in estimate.configurations.items())
+        self.line(f"[bold]{estimate.runs} runs[/bold] ({each})")
+        if estimate.done:
+            self.line(f"{estimate.done} of them are done already")
+        if estimate.done < estimate.runs and estimate.seconds:
+            self.line(f"about [bold]{duration(estimate.seconds, whole=True)}[/bold] to go")
+
+    def starting(self, run: PlannedRun, *, done: int, total: int, seconds_left: float) -> None:
+        """Show that a run begins."""
+        left = f", {duration(seconds_left, whole=True)} left" if seconds_left else ""
+        text = f"run {done + 1} of {total}: {self.named(run)}{left}"
+        if self._show == "json":
+            print_event("run", **_described_run(run), done=done, total=total, seconds_left=seconds_left)
+        elif self._show == "lines" and self._console.is_terminal:
+            self._overwrite(text)
+        elif self._show == "all" or done % 10 == 0:
+            self.line(escape(text))
+
+    def watch(self, what: str, done: int, total: int) -> None:
+        """Show a step of a long analysis: on a terminal each one, elsewhere where no line was for ten seconds."""
+        text = f"{what}: {done + 1} of {total}"
+        if self._show not in ("none", "json") and self._console.is_terminal:
+            self._overwrite(text)
+        elif time.monotonic() >= self._next_line:
+            self.step(text)
+
+    def failed(self, run: PlannedRun, attempt: int, error: str) -> None:
+        """Show that an attempt failed."""
+        named = f"run {run.id} ({escape(self.named(run))}), attempt {attempt}"
+        self.line(
+            f"[red]{named}, failed:[/red] {escape(error)}",
+            "failed",
+            **_described_run(run),
+            attempt=attempt,
+            error=error,
+        )
+
+    def named(self, run: PlannedRun) -> str:
+        """Return which run it is."""
+        if self._points:
+            return f"{point_text(self._points[run.point - 1])} ({run.pass_name}, repetition {run.repetition})"
+        return f"{run.configuration} {run.repetition} ({run.pass_name})"
+
+    def _overwrite(self, text: str) -> None:
+        """Show a line in place of the one before."""
+        _erase_line()
+        sys.stderr.write(text)
+        sys.stderr.flush()
+        self._open_line = True
+
+    def end(self) -> None:
+        """End the line of the last run."""
+        if self._open_line:
+            _erase_line()
+            self._open_line = False
+
+    def result(self, exit_code: int, **facts: object) -> None:
+        """Report how the command ends, to programs that read its events."""
+        if self._show == "json":
+            print_event("result", exit_code=exit_code, **facts)
+
+    def line(self, markup: str, event: str = "", **facts: object) -> None:
+        """Show a line; as JSON, print its event instead, if it has one."""
+        self.end()
+        self._next_line = time.monotonic() + _LINE_EVERY_S
+        if self._show == "json":
+            if event:
+                print_event(event, **facts)
+        elif self._show != "none":
+            self._console.print(markup, soft_wrap=True)
+
+
+def chosen_progress(
+    arguments: argparse.Namespace, *, points: Sequence[Mapping[str, Value]] = (), plan_once: bool = False
+) -> TerminalProgress:
+    """Return the progress that the options `--progress`, `--quiet` and `-v` choose."""
+    show: Show = "none" if arguments.quiet else "all" if arguments.verbose else "lines"
+    if getattr(arguments, "progress", "") == "json":
+        show = "json"
+    return TerminalProgress(show, points=points, plan_once=plan_once)
+
+
+def describe_passes(passes: Passes) -> list[dict[str, object]]:
+    """Return name, source and metrics of each pass as JSON types."""
+    return [
+        {"name": item.name, "source": item.source, "metrics": [metric.name for metric in item.metrics]}
+        for item in passes.passes
+    ]
+
+
+def point_text(point: Mapping[str, Value]) -> str:
+    """Return the values of a sweep's parameters in words."""
+    return ", ".join(f"{name}={value}" for name, value in point.items())
+
+
+def _erase_line() -> None:
+    drawing(sys.stderr).write("\r\x1b[2K")
+
+
+def _described_run(run: PlannedRun) -> dict[str, object]:
+    return {
+        "run": run.id,
+        "configuration": run.configuration,
+        "pass": run.pass_name,
+        "repetition": run.repetition,
+        **({"point": run.point} if run.point else {}),
+    }
+
+
+def _described(estimate: Estimate) -> dict[str, object]:
+    return {
+        "runs": estimate.runs,
+        "done": estimate.done,
+        "seconds": estimate.seconds,
+        "configurations": dict(estimate.configurations),
+        "passes": describe_passes(estimate.passes),
+        "notes": list(estimate.notes),
+    }

@@ -1,1 +1,0 @@
-"""What commands show in the terminal."""

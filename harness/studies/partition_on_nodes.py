@@ -1,0 +1,207 @@
+"""A search for a partition on several nodes: each candidate is measured wholly on one, beside that node's baselines."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from unperturbed.analysis.partition import Ahead, Forecast, Measurement, Plan, forecast, search
+from unperturbed.analysis.report import ReportContent
+from unperturbed.collectors.data import Trace
+from unperturbed.common.extras import require
+from unperturbed.common.wording import listing
+from unperturbed.errors import RunError, SpecError
+from unperturbed.harness.campaign.execution import SEARCH, execute_plan, prepare_campaign
+from unperturbed.harness.campaign.manifest import Manifest
+from unperturbed.harness.campaign.pilot import with_configuration
+from unperturbed.harness.campaign.plan import Configuration, baselines_alone, plan_batch
+from unperturbed.harness.campaign.progress import Progress
+from unperturbed.harness.campaign.traces import lost_note, reopen_lost
+from unperturbed.harness.nodes.coordinate import coordinated
+from unperturbed.harness.nodes.engines import engine_of
+from unperturbed.harness.nodes.shares import SEARCHES, NodePart, Requests, differing_facts, read_requests, reading
+from unperturbed.harness.results.recorded import Traces, read_traces
+from unperturbed.harness.results.reporting import partition_content
+from unperturbed.harness.spec.campaign_spec import CampaignSpec
+from unperturbed.harness.studies.nodes_judge import NodesJudge
+from unperturbed.harness.studies.partition import (
+    Partitioned,
+    SearchOptions,
+    missing_runs,
+    settings_of,
+    silent_notes,
+    wanted_metrics,
+    write_plan,
+)
+
+_PAUSE_S = 0.1
+"""Between two looks for requests: nothing is measured meanwhile."""
+
+
+def nodes_content(spec: CampaignSpec, plan: Plan, parts: Sequence[NodePart]) -> ReportContent:
+    """Gather the content of a plan's page beside the plan.
+
+    Result: Host, settings and example traces are those of the first node; runs are named as `PART/RUN`.
+    """
+    found: list[ReportContent] = []
+    places: list[str] = []
+    differs: list[str] = []
+    for part in parts:
+        with reading(part) as manifest:
+            if not manifest.counts().get("done"):
+                continue
+            traces = _named(read_traces(part.folder, manifest), part)
+            content = partition_content(spec, plan, traces, manifest)
+        rows = tuple(replace(row, run=f"{part.name}/{row.run}") for row in content.runs)
+        found.append(replace(content, runs=rows))
+        places.append(f"{part.name} was made by {part.owner}")
+        if differences := differing_facts(part):
+            differs.append(f"{part.owner} differs from the node that began in {listing(differences)}.")
+    if not found:
+        raise RunError("no node has a finished run")
+    where = f"Runs are named by part and number. Part {listing(places)}. Each subset was measured on one node."
+    examples = {name: traces for content in reversed(found) for name, traces in content.traces.items() if traces}
+    return replace(
+        found[0],
+        runs=tuple(row for content in found for row in content.runs),
+        traces=examples,
+        notes=tuple(dict.fromkeys((where, *differs, *(note for content in found for note in content.notes)))),
+    )
+
+
+def _named(traces: Traces, part: NodePart) -> dict[str, dict[str, tuple[Trace, ...]]]:
+    """Return traces whose runs are named by part and number, as in the plan."""
+
+    def named(trace: Trace) -> Trace:
+        return replace(trace, attributes={**trace.attributes, "run": f"{part.name}/{trace.attributes['run']}"})
+
+    return {
+        pass_name: {name: tuple(map(named, found)) for name, found in by_name.items()}
+        for pass_name, by_name in traces.items()
+    }
+
+
+def partition_on_nodes(
+    spec: CampaignSpec,
+    folder: Path,
+    how: SearchOptions,
+    progress: Progress,
+    *,
+    announce: Callable[[Forecast], None],
+    observer: Callable[[Measurement], None],
+) -> Partitioned:
+    """Search for a partition of a spec's software metrics on nodes, or go on with a search.
+
+    `spec`: A spec with `nodes`; its subsets are ignored. `baseline_runs` is the total of all nodes.
+    """
+    require("analysis")
+    metrics = wanted_metrics(spec)
+    _check(spec)
+    settings_of(spec, how, None)  # wrong ones are refused before anything is built
+    folder = folder.absolute()
+    with coordinated(baselines_alone(spec), folder, progress, SEARCHES) as coordination:
+        judge = NodesJudge(coordination, folder)
+        try:
+            judge.build(metrics)  # a faulty event is reported before hours of baseline runs
+            seconds, passes = judge.begin()
+            settings = settings_of(spec, how, seconds)
+            parts = len(judge.live)
+            baseline_runs = sum(judge.reference_runs(number) for number in judge.live) * passes
+            announce(forecast(len(metrics), how.strategy, settings, passes=passes, baseline_runs=baseline_runs))
+            judge.make_references()
+            plan = search(
+                metrics,
+                judge,
+                settings,
+                strategy=how.strategy,
+                tolerance=spec.analysis.tolerance,
+                observer=observer,
+                ahead=Ahead(parts, judge.request) if parts > 1 else None,
+            )
+        finally:
+            judge.end()
+        notes = (*silent_notes(metrics, judge.counted), *judge.notes())
+        content = nodes_content(spec, plan, coordination.parts)
+        write_plan(spec, folder, plan, replace(content, notes=(*notes, *content.notes)))
+    return Partitioned(plan, judge.failed, notes)
+
+
+def _check(spec: CampaignSpec) -> None:
+    """Refuse what needs all builds before the first run: a search builds its candidates while nodes work."""
+    if spec.nodes is not None and spec.nodes.stage is not None:
+        raise SpecError(
+            "a search on nodes builds candidates while it runs, so it cannot copy them first: remove `stage`"
+        )
+    if spec.campaign.layouts == "varied":
+        raise SpecError(
+            "a search on nodes runs each build as it is: remove `layouts: varied`, and run the plan with it afterwards"
+        )
+
+
+def make_search_part(spec: CampaignSpec, part: NodePart, progress: Progress) -> None:
+    """Make the runs that are requested of a part, and wait for further requests while there may be any.
+
+    It ends when the search is over, and when no request came for as long as `patience`: the coordinator was killed
+    then. Where parts are executed one after another, it ends as soon as nothing is left to be made.
+    """
+    share = SEARCHES.share(spec, part.number)
+    with prepare_campaign(share, part.folder, progress, purpose=SEARCH, judged=True) as (prepared, samplings, manifest):
+        session = prepared
+        patience = _patience(spec, part)
+        waiting_since = time.monotonic()
+        while True:
+            requests = read_requests(part)
+            if requests.session != manifest.fact("session"):
+                _begin_session(part.folder, manifest, progress, requests.session)
+            for name in requests.totals:
+                if name not in session.built:
+                    item = _candidate(requests, name, manifest)
+                    session = with_configuration(session, item, samplings, manifest, progress)
+            _plan(share, list(samplings), requests, manifest)
+            if manifest.counts().get("planned", 0):
+                execute_plan(session, samplings, manifest, progress)
+                waiting_since = time.monotonic()
+            elif not requests.session or time.monotonic() - waiting_since > patience:
+                return
+            else:
+                time.sleep(_PAUSE_S)
+
+
+def _patience(spec: CampaignSpec, part: NodePart) -> float:
+    """Return for how many seconds a part waits for requests."""
+    if spec.nodes is None:
+        return 0.0
+    engine = engine_of(spec.nodes, part.folder.parent.parent, "")
+    return spec.nodes.patience.seconds if engine.at_once is None else 0.0
+
+
+def _begin_session(folder: Path, manifest: Manifest, progress: Progress, session: str) -> None:
+    """Try again what failed or was lost, as another coordinator is here."""
+    if session:
+        manifest.reopen()
+        if lost := reopen_lost(folder, manifest):
+            progress.note(lost_note(lost))
+    manifest.set_facts(session=session)
+
+
+def _candidate(requests: Requests, name: str, manifest: Manifest) -> Configuration:
+    """Return the configuration of a candidate, whose build the coordinator has made."""
+    known = requests.configurations[name]
+    if known["build"] is not None:
+        manifest.set_facts(builds={**(manifest.fact("builds") or {}), name: known["build"]})
+    return Configuration(name, tuple(known["software"]), 1)
+
+
+def _plan(share: CampaignSpec, passes: list[str], requests: Requests, manifest: Manifest) -> None:
+    """Plan the requested runs that are not planned yet, batch after batch."""
+    design, totals = share.campaign, Counter[str]()
+    before = [state.run for state in manifest.runs(hosts=False)]
+    for batch in requests.batches:
+        totals.update(batch)
+        if missing := missing_runs({name: totals[name] for name in batch}, before, passes[0]):
+            more = plan_batch(missing, passes, seed=design.seed, before=before, order=design.order)
+            manifest.plan(more)
+            before += more

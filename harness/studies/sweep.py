@@ -1,0 +1,319 @@
+"""Execute a sweep: the program at points of its parameters, natively and counted, to a table of whole runs.
+
+Interrupted anywhere, the same call continues.
+
+A sweep is a campaign in all but its end: the same folder, manifest, lock, retries and limits. There are no intervals
+and no verdicts, so nothing is sampled between a program's begin and its end, and short programs will do.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from unperturbed.collectors.passes import Passes
+from unperturbed.common.wording import listing
+from unperturbed.errors import HostError, RunError
+from unperturbed.harness.campaign.execution import SWEEP, Attempt, RunQueue, RunResult, lock_campaign
+from unperturbed.harness.campaign.manifest import Manifest, RunState
+from unperturbed.harness.campaign.plan import NATIVE, PlannedRun, configurations
+from unperturbed.harness.campaign.preparation import build_and_stage, detect_host, make_empty_folder
+from unperturbed.harness.campaign.progress import Durations, Estimate, Progress
+from unperturbed.harness.campaign.run import ProgramResult, Sampling, run_plain
+from unperturbed.harness.campaign.session import Session, execute_in
+from unperturbed.harness.nodes.coordinate import Coordination, coordinated
+from unperturbed.harness.nodes.shares import (
+    FOLDER,
+    SWEEPS,
+    NodePart,
+    dealt_points,
+    differing_facts,
+    own_seed,
+    read_json,
+    reading,
+    this_node,
+    write_once,
+)
+from unperturbed.harness.program.process import Command, launch
+from unperturbed.harness.program.software_metrics import SoftwareMetrics
+from unperturbed.harness.spec.campaign_spec import CampaignSpec
+from unperturbed.harness.spec.sections.campaign import REFERENCE
+from unperturbed.harness.spec.sections.parameters import Value, at_a_point, points
+from unperturbed.harness.spec.sections.program import PROGRAM_PATH
+from unperturbed.harness.studies.sweep_plan import Step, check_sweep_budget, plan_sweep, steps, surplus
+from unperturbed.harness.studies.sweep_table import Recorded, SweepTable, read_recorded, write_table
+
+_LONGER_THAN_ANY_RUN_NS = 400 * 24 * 3600 * 1_000_000_000
+_RECORDS, _RECORDS_OF_THREADS = 64, 8192
+"""A run has two records, and so has each of its threads where these are sampled."""
+_STARTS = 7
+_UNCOUNTED = ["none"]
+"""How the manifest has a step that counts nothing: its source alone."""
+_FEWEST_POINTS = 3
+"""A program that fails at this number of points, and has run at none, will fail at all."""
+
+
+def run_sweep(spec: CampaignSpec, folder: Path, progress: Progress, *, part: int = 1) -> SweepTable:
+    """Run a sweep, or what is left of it, and write its table."""
+    with lock_campaign(spec, folder, SWEEP) as manifest:
+        passes, host = detect_host(spec, manifest, progress)
+        check_sweep_budget(spec, passes)
+        wanted = {step.name: step for step in steps(spec, passes)}
+        _check_same_counting(tuple(wanted.values()), manifest)
+        if manifest.fact("starting") is None:
+            manifest.set_facts(starting=_time_of_starting(folder))
+        own, every = dealt_points(spec, part), points(spec)
+        states = _plan(spec, wanted, own, part, manifest)
+        is_open = any(state.state == "planned" for state in states)
+        workspace = build_and_stage(spec, folder, manifest, progress, needed=None if is_open else ())
+        # The result that a run must give is another one at each point, and is set when the run is made.
+        session = Session(
+            at_a_point(spec),
+            folder,
+            {step.name: step.collected for step in wanted.values()},
+            {},
+            workspace.inputs,
+            ProgramResult(spec.program.exit_code, ""),
+            host,
+            workspace.program,
+        )
+        for item in configurations(spec) if is_open else ():
+            session = session.holding(item, workspace.builds[item.name])
+        try:
+            untouched = workspace.builds.get(REFERENCE)
+            _SweepQueue(session, untouched, wanted, every, states, passes, manifest, progress).make_all()
+        finally:
+            table = write_table(spec, folder, manifest, [read_recorded(spec, manifest, wanted, every, own)])
+        return table
+
+
+def _plan(
+    spec: CampaignSpec, wanted: Mapping[str, Step], own: Sequence[int], part: int, manifest: Manifest
+) -> list[RunState]:
+    """Enter the plan, or the runs beyond an earlier one; return the runs that the spec has.
+
+    Runs that are done and that the spec no longer has stay in the manifest, and are neither made nor counted.
+    """
+    repetitions = spec.campaign.repetitions
+    seed = spec.campaign.seed if spec.nodes is None else own_seed(spec, part)
+    manifest.forget_runs(surplus([state.run for state in manifest.runs()], own, repetitions, wanted))
+    before = [state.run for state in manifest.runs()]
+    manifest.plan(plan_sweep(tuple(wanted.values()), own, repetitions, seed=seed, before=before))
+    manifest.reopen()
+    every = manifest.runs()
+    unwanted = set(surplus([state.run for state in every], own, repetitions, wanted))
+    return [state for state in every if state.run.id not in unwanted]
+
+
+def _check_same_counting(wanted: Sequence[Step], manifest: Manifest) -> None:
+    """Refuse to fill one column from two sources."""
+    counting = {step.name: [step.collected.source, *step.metrics, *step.software] for step in wanted}
+    if (home := manifest.fact("shared")) is not None:
+        _check_same_as_first_node(counting, Path(home))
+    differing = _differing(manifest.fact("steps") or counting, counting)
+    if differing and manifest.has_done():
+        raise HostError(
+            f"this host counts otherwise than when the sweep was started ({', '.join(differing)}): a column cannot "
+            "be counted by two sources. Allow counters as they were then (`unperturbed doctor`), or choose another "
+            "folder with --campaign"
+        )
+    manifest.set_facts(steps=counting)
+
+
+def _differing(known: Mapping[str, Sequence[str]], counting: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return the steps that count otherwise; one that only times the program can be added or left out at any time."""
+    return sorted(name for name in {*known, *counting} if known.get(name, _UNCOUNTED) != counting.get(name, _UNCOUNTED))
+
+
+def _check_same_as_first_node(counting: Mapping[str, Sequence[str]], home: Path) -> None:
+    """Refuse a node that would fill a column of the joined table from another source than the node that began."""
+    first = home / FOLDER / "counting.json"
+    write_once(first, {"node": this_node(), "steps": counting})
+    known = read_json(first) or {}
+    differing = _differing(known.get("steps", {}), counting)
+    if differing:
+        raise HostError(
+            f"the node {this_node()} counts otherwise than {known.get('node')}, which began ({', '.join(differing)}): "
+            "a column cannot be counted by two sources. Allow the same counters on all nodes (`unperturbed doctor`)"
+        )
+
+
+def _time_of_starting(folder: Path) -> dict[str, float] | None:
+    """Return the least time of starting a program that does nothing; None without such a program."""
+    nothing = shutil.which("true", path=PROGRAM_PATH)
+    if nothing is None:
+        return None
+    own = make_empty_folder(folder / "runs" / "starting")
+    command = Command([nothing], own, {"PATH": PROGRAM_PATH}, own / "stdout", own / "stderr", timeout_s=10)
+    made = [launch(command) for _ in range(_STARTS)]
+    shutil.rmtree(own)
+    return {
+        "time_s": min(outcome.seconds for outcome in made),
+        "cpu_s": min(outcome.user_s + outcome.system_s for outcome in made),
+    }
+
+
+class _SweepQueue(RunQueue):
+    """The planned runs of a sweep. A point is given up when its first native run fails.
+
+    That run gives the result that the point's other runs must give; without it they stay planned.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        untouched: Path | None,
+        steps: Mapping[str, Step],
+        points: Sequence[Mapping[str, Value]],
+        states: Sequence[RunState],
+        passes: Passes,
+        manifest: Manifest,
+        progress: Progress,
+    ) -> None:
+        planned = [state.run for state in states if state.state == "planned"]
+        done, durations = manifest.runs("done"), Durations()
+        for state in done:
+            if state.seconds is not None:
+                durations.add(state.run.pass_name, state.seconds)
+        progress.planned(
+            Estimate(
+                runs=len(states),
+                done=sum(state.state == "done" for state in states),
+                seconds=durations.expected(Counter(run.pass_name for run in planned)),
+                configurations=Counter(
+                    NATIVE if state.run.configuration == REFERENCE else state.run.pass_name for state in states
+                ),
+                passes=passes,
+                notes=(),
+            )
+        )
+        super().__init__(
+            session, planned, manifest, progress, total=len(states), durations=durations, make=self._make_at_point
+        )
+        self._session, self._untouched, self._steps, self._points = session, untouched, steps, points
+        self._manifest = manifest
+        self._failed: dict[int, str] = {}
+        # The result that each point must give, by its first native run.
+        totals = manifest.totals()
+        self._expected = {
+            state.run.point: ProgramResult(session.expected.exit_code, totals[state.run.id]["digest"], state.run.id)
+            for state in done
+            if state.run.pass_name == NATIVE and state.run.repetition == 1 and state.run.id in totals
+        }
+
+    def skip(self, run: PlannedRun) -> bool:
+        """Return whether the run's point was given up."""
+        return run.point in self._failed
+
+    def make_run(self, run: PlannedRun) -> None:
+        """Make one run."""
+        super().make_run(run)
+        point = run.point
+        if point in self._expected:
+            return
+        self._failed[point] = error = self._manifest.failures()[-1].error
+        if not self._expected and len(self._failed) >= _FEWEST_POINTS:
+            raise RunError(
+                f"the program failed at each of the first {len(self._failed)} points, so it will fail at all. The "
+                f"last error: {error}"
+            )
+
+    def _make_at_point(self, run: PlannedRun, attempt: Attempt) -> RunResult:
+        values = self._points[run.point - 1]
+        session = replace(self._session, spec=self._session.spec.at_point(values))
+        if run.configuration == REFERENCE:
+            return self._run_native(session, run, attempt)
+        return self._run_counted(replace(session, expected=self._expected[run.point]), run, attempt, dict(values))
+
+    def _run_native(self, session: Session, run: PlannedRun, attempt: Attempt) -> RunResult:
+        """Run the untouched program: its time, and the result that the point's other runs must give."""
+        result, outcome = run_plain(
+            session.spec, attempt.folder, build=self._untouched, inputs=session.inputs, pad_bytes=run.pad_bytes
+        )
+        known = self._expected.setdefault(run.point, replace(result, run=run.id))
+        if result != known:
+            raise RunError(
+                "the untouched program gave another result than in its first run at this point (sha256 "
+                f"{result.digest[:12]}…, then {known.digest[:12]}…): it is not deterministic, or prints times or "
+                "addresses. Take these out of what it prints, or write `result: any`"
+            )
+        shutil.rmtree(attempt.folder / "scratch", ignore_errors=True)
+        totals = {"time_s": outcome.seconds, "cpu_s": outcome.user_s + outcome.system_s, "digest": result.digest}
+        return RunResult(outcome.seconds, 0, totals)
+
+    def _run_counted(
+        self, session: Session, run: PlannedRun, attempt: Attempt, parameters: Mapping[str, Value]
+    ) -> RunResult:
+        """Make one measured run; its counts are those of the program from its first record to its end."""
+        step = self._steps[run.pass_name]
+        trace = execute_in(
+            session,
+            _whole(session.spec, step, session.built[run.configuration].software_metrics),
+            run.configuration,
+            attempt.folder,
+            pad_bytes=run.pad_bytes,
+            run=run.id,
+            order=int(run.id),
+            point=run.point,
+            parameters=parameters,
+            repetition=run.repetition,
+            block=run.block,
+            attempt=attempt.number,
+            host_before=attempt.host_before,
+        )
+        wanted = (*step.metrics, *step.software)
+        if self._manifest.fact(f"columns:{step.name}") is None:
+            self._manifest.set_facts(**{f"columns:{step.name}": [asdict(trace.metrics[name]) for name in wanted]})
+        totals: dict[str, Any] = {name: trace[name].item() for name in wanted}
+        return RunResult(trace.attributes["seconds"], len(trace), totals)
+
+
+def _whole(spec: CampaignSpec, step: Step, software_metrics: SoftwareMetrics) -> Sampling:
+    """Return how a whole run is counted: no timer ticks in it, so that it has one interval."""
+    capacity = _RECORDS_OF_THREADS if spec.measure.threads == "all" else _RECORDS
+    return Sampling(step.collected, software_metrics, _LONGER_THAN_ANY_RUN_NS, "monotonic", capacity, whole=True)
+
+
+def run_sweep_on_nodes(spec: CampaignSpec, folder: Path, progress: Progress) -> SweepTable:
+    """Run a sweep on nodes, or what is left of it, and write its table.
+
+    Result: The complete rows of all nodes, and what is missing, with the reason.
+    """
+    with coordinated(spec, folder, progress, SWEEPS) as coordination:
+        try:
+            coordination.watch()
+        finally:
+            table = _join(coordination, folder)
+    if coordination.given_up and not table.frame.height:
+        reasons = "; ".join(dict.fromkeys(coordination.given_up.values()))
+        raise RunError(f"no row of the sweep is complete; every run is kept, and the same command resumes. {reasons}")
+    return table
+
+
+def make_sweep_part(spec: CampaignSpec, part: NodePart, progress: Progress) -> None:
+    """Measure what is left of the points of one node, and write their table into the part's folder."""
+    run_sweep(spec, part.folder, progress, part=part.number)
+
+
+def _join(coordination: Coordination, folder: Path) -> SweepTable:
+    """Write the table of what all parts have recorded."""
+    spec, every = coordination.spec, points(coordination.spec)
+    recorded: list[Recorded] = []
+    nodes: list[dict[str, Any]] = []
+    notes: list[str] = []
+    for part in coordination.parts:
+        why = coordination.given_up.get(part.number, "")
+        lost = f"part {part.name} ended before: {why}" if why else ""
+        node, own, differs = part.owner or f"part {part.name}", dealt_points(spec, part.number), differing_facts(part)
+        with reading(part) as manifest:
+            names = tuple(manifest.fact("steps") or ())
+            recorded.append(read_recorded(spec, manifest, names, every, own, node=node, lost=lost))
+            host = manifest.fact("host")
+        nodes.append({"node": node, "part": part.name, "host": host, "differs": list(differs)})
+        if differs:
+            notes.append(f"{node} differs from the node that began in {listing(differs)}.")
+    return write_table(spec, folder, coordination.manifest, recorded, notes=notes, host=None, nodes=nodes)

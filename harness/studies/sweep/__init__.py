@@ -1,1 +1,0 @@
-"""A program run over its parameters, and the table of its runs."""
