@@ -43,8 +43,7 @@ class Command:
 
     def run(self, arguments: argparse.Namespace) -> int:
         """Try the events and print what came of it; 2 when no metric matches."""
-        from unperturbed.collectors.listing import list_metrics
-        from unperturbed.collectors.listing import nearest
+        from unperturbed.collectors.listing import list_metrics, nearest
 
         listing = list_metrics(arguments.compiler, pattern=arguments.pattern, source=arguments.source)
         if not listing.metrics and not listing.perf_metrics:
@@ -114,9 +113,9 @@ def _show(listing: Listing, *, refused: bool, whole: bool) -> None:
         console.print("[bold]fits one run[/bold]")
         for state in listing.sources:
             name = f"{state.name} {state.version}".strip()
-            number = "–" if state.fits is None else str(state.fits)
+            fits = "–" if state.fits is None else str(state.fits)
             note = f"[red]{escape(state.problem)}[/red]" if state.problem else escape(state.note)
-            console.print(f"  {name:<12} {number:>3}  {note}", soft_wrap=True)
+            console.print(f"  {name:<12} {fits:>3}  {note}", soft_wrap=True)
 
 
 def _others(metric: CatalogueEntry) -> str:
