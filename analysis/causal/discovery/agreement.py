@@ -23,13 +23,41 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 from unperturbed.analysis.causal.discovery.adjacency import Separation, pair_of
-from unperturbed.analysis.causal.discovery.contradiction import Contradiction
-from unperturbed.analysis.causal.discovery.equivalence import TIE_BITS, WORTH_A_PARENT, Bits
 from unperturbed.analysis.causal.discovery.orientation import Orientation, extend, orient
-from unperturbed.analysis.causal.discovery.refinement import Refined
-from unperturbed.analysis.causal.independence.base import IndependenceTest, Outcome
+from unperturbed.analysis.causal.discovery.refinement import TIE_BITS, WORTH_A_PARENT, Bits, Refined
+from unperturbed.analysis.causal.independence.methods import IndependenceTest, Outcome
 from unperturbed.analysis.causal.table.knowledge import Arrow, Knowledge
 from unperturbed.analysis.multiple_testing import benjamini_hochberg
+from unperturbed.common.wording import listing
+
+
+@dataclass(frozen=True)
+class Contradiction:
+    """A dependence in the data that a model denies."""
+
+    # target, other: The variable, and one that is neither its cause nor its effect in the model, although they are
+    # related.
+    target: str
+    other: str
+    given: tuple[str, ...]  # The target's parents
+    # By how much the target's description is shorter with the other one: of a dependence that only the test finds,
+    # too few for another parent; NaN if knowledge forbids this parent.
+    bits: float
+    p_value: float  # Of the test of their independence
+
+    def __str__(self) -> str:
+        given = f" given {listing(self.given)}" if self.given else ""
+        p_value = "" if math.isnan(self.p_value) else f" (p = {self.p_value:.2g})"
+        text = f"{self.target} depends on {self.other}{given}{p_value}"
+        if math.isnan(self.bits):
+            return f"{text}, but background knowledge forbids that {self.other} acts on {self.target}"
+        if self.bits <= WORTH_A_PARENT:
+            return f"{text}, but no formula with {self.other} that was tried is worth another cause"
+        return (
+            f"{text}, and {self.other} would shorten its description by {self.bits:.0f} bits, but no graph that was "
+            "tried holds both; give the order of the two (tiers)"
+        )
+
 
 _MOST_ROUNDS = 4
 _UNTESTED_WORTH = 2 * WORTH_A_PARENT

@@ -10,20 +10,233 @@ and shortens its description, becomes a cause.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 
 from unperturbed.analysis.causal.discovery.adjacency import Dispensable, Pair, Separation, Skeleton, pair_of
-from unperturbed.analysis.causal.discovery.equivalence import (
-    NEARLY_DETERMINED,
-    WORTH_A_PARENT,
-    Choice,
-    Equivalence,
-    Relations,
-    choose,
-)
-from unperturbed.analysis.causal.independence.base import IndependenceTest, Outcome
+from unperturbed.analysis.causal.independence.methods import IndependenceTest, Outcome
 from unperturbed.analysis.causal.table.knowledge import Knowledge
+from unperturbed.common.wording import listing
+
+Bits = Callable[[str, tuple[str, ...]], float]
+"""Description length of a target by a set of parents."""
+
+TIE_BITS = 4.0
+"""Half an operation, which is 8 bits: one operation counts (figure 6: Z = a·Y, not a·X², where Y = X²)."""
+WORTH_A_PARENT = 10.0
+"""The bits that one more parent must save: an operation and a constant, 8 bits and ½log₂n."""
+NEARLY_DETERMINED = 0.25
+"""Share of a variable's variance, given others, below which a test has too little left to detect its effect."""
+_MOST_FITS = 40
+_MOST_ENUMERATED = 7
+
+
+@dataclass(frozen=True)
+class Equivalence:
+    """Two sets of variables that carry the same information about a target.
+
+    Attributes
+    ----------
+    target : str
+        The variable that both sets describe.
+    kept, left_out : tuple of str
+        The set that became its neighbours, and the one that did not.
+    given : tuple of str
+        The target's other neighbours that were held fixed as its parents.
+    kept_bits, left_out_bits : float
+        Description lengths of the target with either set; NaN where these are effects of the target.
+    """
+
+    target: str
+    kept: tuple[str, ...]
+    left_out: tuple[str, ...]
+    given: tuple[str, ...]
+    kept_bits: float
+    left_out_bits: float
+
+    def __str__(self) -> str:
+        text = f"{listing(self.kept)} and {listing(self.left_out)} carry the same information about {self.target}"
+        given = f" given {listing(self.given)}" if self.given else ""
+        return f"{text}{given}; {listing(self.kept)} kept because {self.reason}"
+
+    @property
+    def reason(self) -> str:
+        """Why the kept one was kept, in words."""
+        if math.isnan(self.kept_bits):
+            return f"both are effects of {self.target}, and it comes first"
+        less = self.left_out_bits - self.kept_bits
+        if less >= TIE_BITS:
+            return f"{'it describes' if len(self.kept) == 1 else 'they describe'} {self.target} in {less:.0f} bits less"
+        if len(self.kept) < len(self.left_out):
+            return "the descriptions are as long, and fewer variables are simpler"
+        return "the descriptions are as long, and it comes first"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The neighbours of a target that stay, and why the others go."""
+
+    kept: frozenset[str]  # Of the candidates
+    equivalences: tuple[Equivalence, ...]  # The pairs of sets that were compared
+
+
+@dataclass(frozen=True)
+class Relations:
+    """What choosing needs to know of the variables."""
+
+    bits: Bits  # Description length of a target by parents, in the table's order
+    # Whether (name, target) are independent given the third argument.
+    separates: Callable[[str, str, Sequence[str]], bool]
+    # The share of a variable's variance that others do not explain: 0 if they determine it.
+    unexplained: Callable[[str, Sequence[str]], float]
+    is_determined: Callable[[str, Sequence[str]], bool]  # Whether others determine a variable
+    # Returns what to compare some equivalent parents by: between numbers, looking one up in a table takes a
+    # comparison for each of its values. By default `bits`.
+    bits_between: Callable[[Collection[str]], Bits] | None = None
+    # Whether a target's formula by parents, the second argument, is as good without one of them, the third, although
+    # a test found a dependence. By default never.
+    is_unused: Callable[[str, tuple[str, ...], str], bool] | None = None
+
+
+def choose(
+    target: str, candidates: Sequence[str], found: Iterable[Dispensable], relations: Relations, knowledge: Knowledge
+) -> Choice:
+    """Choose between the candidates that make each other dispensable."""
+    evidence: dict[str, list[frozenset[str]]] = {}
+    for one in found:
+        if one.target == target and one.name in candidates and not knowledge.always_adjacent(one.name, target):
+            evidence.setdefault(one.name, []).append(one.given)
+    if not evidence:
+        return Choice(frozenset(candidates), ())
+    return _Chooser(target, candidates, evidence, relations, knowledge).choice()
+
+
+class _Chooser:
+    """The choice for one target."""
+
+    def __init__(
+        self,
+        target: str,
+        candidates: Sequence[str],
+        evidence: Mapping[str, Sequence[frozenset[str]]],
+        relations: Relations,
+        knowledge: Knowledge,
+    ) -> None:
+        self._target = target
+        self._relations = relations
+        self._evidence = evidence
+        self._all = tuple(candidates)
+        self._place = {name: (knowledge.causal_order_key(name), number) for number, name in enumerate(candidates)}
+        self._settled = tuple(name for name in candidates if name not in evidence)
+        self._twins = self._find_twins(sorted(evidence, key=self._place.__getitem__))
+        self._contested = tuple(name for name in candidates if name in self._twins)
+        between = relations.bits_between
+        self._compared_bits = relations.bits if between is None else between(list(evidence))
+
+    def choice(self) -> Choice:
+        """Return the shortest sufficient set, and the sets that carry the same information."""
+        options = self._sufficient()[:_MOST_FITS]
+        best = self._shortest(options)
+        kept = self._add_nearly_determined(best)
+        compared = [(best, option) for option in options if best - option and option - kept]
+        for name in sorted(kept & self._twins.keys(), key=self._place.__getitem__):
+            ways = [kept - {name} | {twin} for twin in (name, *self._twins[name])]
+            kept = self._shortest(ways)
+            compared += [(kept, way) for way in ways if way != kept]
+        equivalences = tuple(self._equivalence(one, other) for one, other in compared)
+        return Choice(kept | frozenset(self._settled), tuple(dict.fromkeys(equivalences)))
+
+    def _length(self, chosen: Collection[str]) -> float:
+        return self._relations.bits(self._target, self._parents(chosen))
+
+    def _compared_length(self, chosen: Collection[str]) -> float:
+        return self._compared_bits(self._target, self._parents(chosen))
+
+    def _parents(self, chosen: Collection[str]) -> tuple[str, ...]:
+        return tuple(name for name in self._all if name in self._settled or name in chosen)
+
+    def _find_twins(self, contested: Sequence[str]) -> dict[str, list[str]]:
+        """Return for each variable the later ones that carry exactly its information, as n and n³."""
+        found: dict[str, list[str]] = {}
+        determined = self._relations.is_determined
+        for name in contested:
+            first = next((one for one in found if determined(name, [one]) and determined(one, [name])), None)
+            if first is None:
+                found[name] = []
+            else:
+                found[first].append(name)
+        return found
+
+    def _suffices(self, chosen: frozenset[str]) -> bool:
+        """Tell whether all other candidates can be dispensed with if some are kept."""
+        kept = self._parents(chosen)
+        return all(
+            name in chosen
+            or any(given <= set(kept) for given in self._evidence[name])
+            or self._relations.separates(name, self._target, kept)
+            for name in self._contested
+        )
+
+    def _sufficient(self) -> list[frozenset[str]]:
+        """Return the minimal sufficient sets, smallest first; of many candidates, those that greedy removal finds."""
+        found: list[frozenset[str]] = []
+        if len(self._contested) > _MOST_ENUMERATED:
+            for last in self._contested:
+                chosen = frozenset(self._contested)
+                for name in [*(one for one in reversed(self._contested) if one != last), last]:
+                    if self._suffices(chosen - {name}):
+                        chosen -= {name}
+                if chosen not in found:
+                    found.append(chosen)
+            return found
+        for size in range(len(self._contested) + 1):
+            for chosen in map(frozenset, combinations(self._contested, size)):
+                if not any(less <= chosen for less in found) and self._suffices(chosen):
+                    found.append(chosen)
+        return found
+
+    def _shortest(self, options: Sequence[frozenset[str]]) -> frozenset[str]:
+        """Return the set of least description length; of ties, the smallest, then the first."""
+        if len(options) == 1:
+            return options[0]
+        least = min(map(self._compared_length, options))
+        tied = [option for option in options if self._compared_length(option) < least + TIE_BITS]
+        return min(tied, key=lambda option: (len(option), sorted(self._place[name] for name in option)))
+
+    def _add_nearly_determined(self, best: frozenset[str]) -> frozenset[str]:
+        """Add variables that the set nearly determines, so that no test could detect them, if they shorten the
+        description."""
+        kept = best
+        while True:
+            parents = self._parents(kept)
+            more = [
+                kept | {name}
+                for name in self._contested
+                if name not in kept
+                and not self._relations.is_determined(name, parents)
+                and (
+                    self._relations.unexplained(name, parents) < NEARLY_DETERMINED
+                    or not self._relations.separates(name, self._target, parents)
+                )
+            ]
+            longer = min(more, key=self._length, default=kept)
+            if longer == kept or self._length(longer) > self._length(kept) - WORTH_A_PARENT:
+                return kept
+            kept = longer
+
+    def _equivalence(self, one: frozenset[str], other: frozenset[str]) -> Equivalence:
+        """Return the record that compares two sets."""
+        given = [name for name in self._all if name in self._settled or (name in one and name in other)]
+        return Equivalence(
+            self._target,
+            tuple(sorted(one - other, key=self._place.__getitem__)),
+            tuple(sorted(other - one, key=self._place.__getitem__)),
+            tuple(given),
+            self._compared_length(one),
+            self._compared_length(other),
+        )
+
 
 _MOST_ROUNDS = 4
 

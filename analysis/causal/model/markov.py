@@ -7,7 +7,8 @@ check of the node C_op, by hand, shows that an edge cannot be left out.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +16,12 @@ import numpy as np
 import polars as pl
 
 from unperturbed.analysis.causal.describe import claims_table, markov_sentences
-from unperturbed.analysis.causal.independence.base import IndependenceTest, Outcome
+from unperturbed.analysis.causal.independence.methods import IndependenceTest, Outcome
 from unperturbed.analysis.causal.independence.methods.regression import RegressionTest
 from unperturbed.analysis.causal.model.prediction import causal_order
-from unperturbed.analysis.causal.regression.curves.mechanism import CurveMechanism
+from unperturbed.analysis.causal.regression.curve_mechanism import CurveMechanism
 from unperturbed.analysis.causal.regression.mechanism import Mechanism
+from unperturbed.analysis.causal.table.knowledge import Arrow
 from unperturbed.analysis.multiple_testing import benjamini_hochberg, holm
 from unperturbed.common.result import Result, finite_or_none
 from unperturbed.errors import DataError
@@ -360,3 +362,31 @@ def _refuted_share(outcomes: Sequence[Outcome], alpha: float) -> float:
 def _claim(claimed: tuple[str, str, tuple[str, ...]], outcome: Outcome, adjusted: float, alpha: float) -> Claim:
     refuted = not outcome.determined and _is_refuted(outcome, adjusted, alpha)
     return Claim(*claimed, outcome.p_value, adjusted, outcome.bits, refuted, outcome.determined)
+
+
+def separates(arrows: Iterable[Arrow], one: str, other: str, given: Collection[str]) -> bool:
+    """Tell whether variables block every path between two others in an acyclic graph.
+
+    They do if they cut all paths of the moral graph of the ancestors of all three (Lauritzen et al., "Independence
+    properties of directed Markov fields", Networks 20, 1990, proposition 3).
+    """
+    parents: dict[str, set[str]] = defaultdict(set)
+    for source, target in arrows:
+        parents[target].add(source)
+    ancestors = _reached({one, other, *given}, parents, closed=frozenset())
+    near: dict[str, set[str]] = defaultdict(set)
+    for target in ancestors:
+        family = {target, *parents[target]}
+        for member in family:
+            near[member] |= family - {member}
+    return other not in _reached({one}, near, closed=frozenset(given))
+
+
+def _reached(start: set[str], near: dict[str, set[str]], *, closed: Collection[str]) -> set[str]:
+    """Return what can be reached from some variables by steps to neighbours, none of them closed."""
+    found, waiting = set(start), list(start)
+    while waiting:
+        following = near[waiting.pop()] - found - set(closed)
+        found |= following
+        waiting.extend(following)
+    return found

@@ -18,7 +18,7 @@ import polars as pl
 
 from unperturbed.analysis.causal.describe import forecast_table
 from unperturbed.analysis.causal.regression.mechanism import Mechanism
-from unperturbed.analysis.causal.regression.tables.mechanism import TableMechanism
+from unperturbed.analysis.causal.regression.table_mechanism import TableMechanism
 from unperturbed.analysis.causal.table.variables import Category, Floats
 from unperturbed.common.result import Result, finite_or_none
 from unperturbed.common.wording import no_such_column

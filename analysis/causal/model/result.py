@@ -13,9 +13,9 @@ import polars as pl
 
 from unperturbed.analysis.causal.describe import edges_table, formulas_table, summary_sentence, variables_table
 from unperturbed.analysis.causal.discovery.adjacency import Pair, Separation
-from unperturbed.analysis.causal.discovery.contradiction import Contradiction
-from unperturbed.analysis.causal.discovery.equivalence import Equivalence
-from unperturbed.analysis.causal.independence.base import IndependenceTest
+from unperturbed.analysis.causal.discovery.agreement import Contradiction
+from unperturbed.analysis.causal.discovery.refinement import Equivalence
+from unperturbed.analysis.causal.independence.methods import IndependenceTest
 from unperturbed.analysis.causal.independence.methods.regression import RegressionTest
 from unperturbed.analysis.causal.model.markov import (
     MarkovCheck,
@@ -23,9 +23,9 @@ from unperturbed.analysis.causal.model.markov import (
     check_markov,
     p_value_of_residuals,
     screens_off,
+    separates,
 )
 from unperturbed.analysis.causal.model.prediction import Forecast, intervene, predict
-from unperturbed.analysis.causal.model.separation import separates
 from unperturbed.analysis.causal.regression.mechanism import Mechanism
 from unperturbed.analysis.causal.table.knowledge import Arrow, Knowledge
 from unperturbed.analysis.causal.table.variables import Category, Data, Exclusion, Variable

@@ -14,7 +14,7 @@ from matplotlib.path import Path as Outline
 from experiments.causal.jpeg.models import Merged
 from experiments.causal.jpeg.tables import Way
 from experiments.common.figures import COLOURS, save
-from unperturbed.analysis.causal.html.layered import Point, layered
+from unperturbed.analysis.causal.html.graph import Point, layered
 
 _LETTER, _PADDING = 7.5, 14.0
 _HALF_HEIGHT = 15.0

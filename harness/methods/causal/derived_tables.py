@@ -15,7 +15,7 @@ import polars as pl
 from unperturbed.analysis.causal import CurveParameters, Kind, curve_parameters, gaps, prepare, step_table
 from unperturbed.analysis.causal.table.variables import is_text
 from unperturbed.errors import DataError, SpecError
-from unperturbed.harness.methods.causal.option_syntax import Curve, Derivative
+from unperturbed.harness.methods.causal.knowledge import Curve, Derivative
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import pytest
 
 from tests.harness.methods.causal.test_command import FAST, TIERS, arrows, draw, run, told
 from unperturbed.harness.cli import main
-from unperturbed.harness.methods.causal.option_syntax import Curve, Derivative, read_curve, read_derivative
+from unperturbed.harness.methods.causal.knowledge import Curve, Derivative, read_curve, read_derivative
 
 SIZES = {"short": 2, "int": 4, "float": 4, "double": 8, "long": 8, "longdouble": 12}
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unperturbed.analysis.causal.regression.cells import Cells, Scope
-from unperturbed.analysis.causal.regression.curves.forms import Function, Term
+from unperturbed.analysis.causal.regression.forms import Function, Term
+from unperturbed.analysis.causal.regression.loops import compiled_loop
 from unperturbed.analysis.causal.table.variables import Codes, Floats
-from unperturbed.analysis.compiling import compiled
 
 Errors = Literal["even", "proportional", "factor"]
 """Even: y = f + e. Proportional: y = f·(1 + e). Factor: ln y = f + e, with f written as a product."""
@@ -37,25 +37,6 @@ _KEPT_BYTES = 30e6
 """Of functions' values that are kept while one regression is searched."""
 OPERATION_BITS = 8
 """Section 7.2: "1 byte for each operation"."""
-
-_VECTORS, _NUMBERS, _CODES = "const float64[:, ::1]", "const float64[::1]", "const int64[::1]"
-_SIGNATURES = {
-    "extend": f"float64[:, ::1], int64, {_VECTORS}, float64, float64[::1], boolean[::1], float64[::1]",
-    "gains": (
-        f"{_NUMBERS}, {_VECTORS}, {_VECTORS}, {_CODES}, const int64[:, ::1], {_CODES}, float64, "
-        "float64[:, ::1], int64[:, ::1]"
-    ),
-    "scan": (
-        f"{_NUMBERS}, {_VECTORS}, {_VECTORS}, const int64[:, ::1], {_VECTORS}, {_CODES}, {_CODES}, {_CODES}, "
-        "int64, float64[:, :, ::1]"
-    ),
-}
-
-
-def compiled_loop(function: str) -> Callable[..., Any]:
-    """Return a compiled loop of `kernels`."""
-    module = f"{__package__}.kernels"
-    return compiled(module, function, (_SIGNATURES[function],), called="the regressions' loops", fastmath=True)
 
 
 def _operations_of(function: Function, errors: Errors) -> int:

@@ -18,11 +18,10 @@ from itertools import combinations
 import numpy as np
 
 from unperturbed.analysis.causal.regression.cells import Cells
-from unperturbed.analysis.causal.regression.curves.problem import OPERATION_BITS
-from unperturbed.analysis.causal.regression.mechanism import Cell, Columns, Inputs, Mechanism
-from unperturbed.analysis.causal.regression.parameters import Parameter
+from unperturbed.analysis.causal.regression.loops import compiled_loop
+from unperturbed.analysis.causal.regression.mechanism import Cell, Columns, Inputs, Mechanism, Parameter
+from unperturbed.analysis.causal.regression.problem import OPERATION_BITS
 from unperturbed.analysis.causal.table.variables import Category, Codes, Floats
-from unperturbed.analysis.compiling import compiled
 from unperturbed.common.extras import LazyLibrary
 from unperturbed.errors import DataError
 
@@ -33,7 +32,6 @@ _ALL_SUBSETS = 4
 _FEWEST_ROWS = 3
 """On each side of a cut."""
 _MOST_CUTS = 6
-_CUTS = 3 * "const int64[::1], " + "const float64[::1], int64, int64, float64, int64, float64[::1]"
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,12 +118,9 @@ def _best_cut(target: Codes, categories: int, cells: Codes, x: Floats, order: Co
     """Return the cut of a continuous parent, in all cells, that shortens the table most."""
     rows = len(target)
     lengths = np.empty(rows)
-    module = f"{__package__}.cut_kernels"
     sizes = (int(cells.max()) + 1, categories)
     price = 0.5 * math.log2(rows) * (categories - 1)
-    compiled(module, "cut_lengths", (_CUTS,), called="the regressions' loops")(
-        target, cells, order, x, *sizes, price, _FEWEST_ROWS, lengths
-    )
+    compiled_loop("cut_lengths")(target, cells, order, x, *sizes, price, _FEWEST_ROWS, lengths)
     at = int(lengths.argmin())
     if not math.isfinite(lengths[at]):
         return None

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TypeAlias
+from functools import cached_property, partial
 
 import numpy as np
 
 from unperturbed.analysis.causal.regression.cells import Cells, Scope
-from unperturbed.analysis.causal.regression.curves.fitting import Curve, curve_of
-from unperturbed.analysis.causal.regression.curves.forms import Function, Log, Power, Step
-from unperturbed.analysis.causal.regression.curves.least_squares import refine_exponents
-from unperturbed.analysis.causal.regression.curves.problem import RESOLUTION, Coding, Errors, State, make_problem
-from unperturbed.analysis.causal.regression.curves.search import Search
-from unperturbed.analysis.causal.regression.mechanism import Cell, Columns, Inputs, Mechanism
-from unperturbed.analysis.causal.regression.parameters import Parameter, parameters_of
+from unperturbed.analysis.causal.regression.curve import Curve, curve_of, parameters_of
+from unperturbed.analysis.causal.regression.forms import Function, Log, Power, Step
+from unperturbed.analysis.causal.regression.mechanism import Cell, Columns, Inputs, Mechanism, Parameter
+from unperturbed.analysis.causal.regression.problem import RESOLUTION, Coding, Errors, State, make_problem
+from unperturbed.analysis.causal.regression.search import shortest_state
 from unperturbed.analysis.causal.table.variables import Category, Codes, Floats
 from unperturbed.common.extras import LazyLibrary
 from unperturbed.errors import DataError
@@ -122,22 +119,8 @@ def _degree(function: Function) -> float:
     )
 
 
-_EXPLAINED = 0.1
-"""Share of the target's variance: where a curve leaves more, residuals are not only errors."""
-_LARGER_ABOVE = 1.5
-"""Ratio of mean squared residuals above and below the median of a curve: with even errors, 1 ± 0.14 at 400 rows; with
-proportional errors of a curve over a factor of 4, more than 4."""
-_WORTH_FACTORS = 2.0
-"""Bits by which errors that are factors must be shorter than others."""
-_WORTH_IMPROVING = 0.5
-"""Bits a row by which a kind of errors may be behind and its curve still be improved."""
-_WEIGHINGS, _SAME_BITS = 20, 1e-3
-"""How often a curve's rows are weighed anew by it, and bits that need no further time."""
-
 _LEAST_TAIL = 1e-3
 """Share of further runs on either side of whose errors nothing more is said."""
-
-_SearchOf: TypeAlias = Callable[[Errors, Floats | None], Search]
 
 _LEAST_RATIO = 4.0
 """Errors that grow with the curve are tried only if the target's largest value is this many times its smallest."""
@@ -343,13 +326,10 @@ def fit_curve(
         raise DataError(
             f"errors of {target} cannot be {errors}: it is not positive everywhere (its least value is {low:g})"
         )
-
-    def search_of(kind: Errors, level: Floats | None = None) -> Search:
-        return Search(make_problem(observed, numbers, codes, cells, errors=kind, coding=coding, level=level))
-
+    problem_of = partial(make_problem, observed, numbers, codes, cells, coding=coding)
     # Powers that are tried may be too large for numbers; what they leave is then none, and they are not taken.
     with np.errstate(over="ignore", invalid="ignore"):
-        state = _best_state(tried, search_of)
+        state = shortest_state(tried, problem_of)
     data_bits = float(state.problem.data_bits(state.rss))
     return CurveMechanism(
         target=target,
@@ -361,70 +341,3 @@ def fit_curve(
         observed=observed,
         _state=state,
     )
-
-
-def _best_state(kinds: Sequence[Errors], search_of: _SearchOf) -> State:
-    """Return the shortest description over all kinds of errors; search to the end only if it may still be the
-    shortest."""
-    found: dict[Errors, tuple[Search, State]] = {}
-    for kind in kinds:
-        level: Floats | None = None
-        if kind == "proportional":
-            # Where errors are factors, curves are products and always positive.
-            _, product = found.get("factor") or _start("factor", None, search_of)
-            level = np.exp(_curve(product))
-        found[kind] = _start(kind, level, search_of)
-        state = found[kind][1]
-        if state.exact or (kind == "even" and not _errors_may_grow(state)):
-            break
-    multiple: State | None = None
-    initial = sorted(found.values(), key=lambda one: one[1].bits)
-    ended: list[State] = []
-    for search, state in initial:
-        least = min((one.bits for one in ended), default=math.inf)
-        if state.bits < least + _WORTH_IMPROVING * state.problem.rows and not any(one.exact for one in ended):
-            ended.append(_reweight(refine_exponents(search.improve(state), closest=True)))
-            if state.problem.errors == "factor":
-                multiple = search.multiple()
-    sensible = [one for one in ended if _is_valid(one)]
-    best = min(sensible or ended, key=lambda one: one.bits)
-    # Small errors in proportion are as well factors.
-    return best if multiple is None or multiple.bits > best.bits - _WORTH_FACTORS else multiple
-
-
-def _start(kind: Errors, level: Floats | None, search_of: _SearchOf) -> tuple[Search, State]:
-    search = search_of(kind, level)
-    return search, search.initial()
-
-
-def _reweight(state: State) -> State:
-    """Refit proportional errors by iterated weights, the terms unchanged; other errors need none."""
-    if state.problem.errors != "proportional" or state.exact:
-        return state
-    for _ in range(_WEIGHINGS):
-        level = _curve(state)
-        if not (level > 0).all():
-            break
-        before, state = state.bits, refine_exponents(state.problem.weighted_by(level).state(state.terms), closest=True)
-        if abs(state.bits - before) < _SAME_BITS:
-            break
-    return state
-
-
-def _curve(state: State) -> Floats:
-    """Return the curve in each row, in the problem's order; its logarithm where errors are factors."""
-    return np.asarray((state.problem.target - state.residual) / state.problem.weights)
-
-
-def _errors_may_grow(state: State) -> bool:
-    """Tell whether residuals are larger where the curve is high, or whether the curve explains too little to decide."""
-    curve = state.problem.target - state.residual
-    high = curve > np.median(curve)
-    if state.rss > _EXPLAINED * np.var(state.problem.target) * len(curve) or not high.any():
-        return True
-    return bool(np.mean(state.residual[high] ** 2) > _LARGER_ABOVE * np.mean(state.residual[~high] ** 2))
-
-
-def _is_valid(state: State) -> bool:
-    """Tell whether the curve is positive, which proportional errors require."""
-    return state.problem.errors != "proportional" or bool((_curve(state) > 0).all())
