@@ -6,7 +6,7 @@ a conditioning set can be found that renders both variables independent." Taken 
 a size of sets began, so that the order of columns does not matter.
 
 Section 6.2: if X separates Y from Z, and Y separates X from Z, both edges to Z would be removed and Z would be left
-without a cause. Such X and Y are *equivalent* for Z: both stay here, and `equivalence` decides between them.
+without a cause. Such X and Y are *equivalent* for Z: both stay here, and `refinement` decides between them.
 """
 
 from __future__ import annotations

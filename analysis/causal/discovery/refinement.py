@@ -1,5 +1,17 @@
 """Resolve equivalent parents by description length, then restore edges that the skeleton search removed by mistake.
 
+Lemeire et al., section 6.2: X and Y are information equivalent with respect to Z if, eq. (12) corrected,
+
+    X and Z are dependent, Y and Z are dependent, X ⊥ Z | Y and Y ⊥ Z | X,
+
+each given some W. (The paper prints X ⊥ Z as the first term, where its prose asks for dependence, and leaves out the
+second.) "We propose to connect the target variable with the information equivalent variable which has the simplest
+relation with the target", by the description length of section 7.2. Here sets compete: those that make all other
+candidates dispensable, each fitted as the target's parents. The shortest description wins; lengths that differ by less
+than half an operation are a tie, which goes to fewer variables, and then to the input. A value for each of the few
+sizes of a sweep is not a simple relation: any variable that distinguishes these sizes has as short a table, so that the
+formulas of numbers are compared.
+
 The search removes an edge when any set separates its ends. A set without a strong cause, or with a poor proxy of it,
 does that easily: cycles and time seem independent if the number of operations varies time by a factor of a thousand. So
 each variable whose causes are known by their order is checked against the Markov condition by which the paper validates

@@ -1,4 +1,8 @@
-"""A causal model's graph as SVG inside HTML: every node and edge is a link to the regression behind it."""
+"""A causal model's graph as SVG inside HTML: every node and edge is a link to the regression behind it.
+
+The layout is that of Sugiyama, Tagawa and Toda, "Methods for visual understanding of hierarchical system structures"
+(1981): layers from left to right, orders by barycentres, coordinates; long edges go around nodes.
+"""
 
 from __future__ import annotations
 
@@ -253,29 +257,21 @@ def graph_svg(model: CausalModel) -> Html:
         route = _route(layout, arrows[at], place, ports[place], widths)
         lines.append(_line(model, model.edges[at], arrows[at], route))
     nodes = [_node(model, at, layout.middles[at], widths[at]) for at in range(len(names))]
-    size = {
-        "width": f"{layout.width:.0f}",
-        "height": f"{layout.height:.0f}",
-        "viewBox": f"0 0 {layout.width:.0f} {layout.height:.0f}",
-    }
+    width, height = f"{layout.width:.0f}", f"{layout.height:.0f}"
+    size = {"width": width, "height": height, "viewBox": f"0 0 {width} {height}"}
     description = f"Graph of {len(names)} variables and {len(model.edges)} edges; the table of edges shows the same."
     picture = tag("svg", _markers(), lines, nodes, role="group", aria_label=description, class_="graph", **size)
     return tag("div", picture, class_="scroll", tabindex="0", role="region", aria_label="The graph")
 
 
 def _tiers(model: CausalModel) -> list[Sequence[str]]:
-    return (
-        [model.knowledge.inputs, *model.knowledge.tiers] if not model.knowledge.tiers else list(model.knowledge.tiers)
-    )
+    return list(model.knowledge.tiers) or [model.knowledge.inputs]
 
 
 def _ends(edge: Edge, assumed: dict[frozenset[str], tuple[str, str]]) -> tuple[str, str]:
     """Return the edge's ends in the direction in which it is drawn."""
-    return (
-        (edge.source, edge.target)
-        if edge.directed
-        else assumed.get(frozenset((edge.source, edge.target)), (edge.source, edge.target))
-    )
+    ends = edge.source, edge.target
+    return ends if edge.directed else assumed.get(frozenset(ends), ends)
 
 
 def _shown(name: str) -> str:
@@ -338,11 +334,8 @@ def _line(model: CausalModel, edge: Edge, arrow: tuple[int, int], route: list[Po
         f"{share_text(edge.stability)}{f', {remark}' if remark else ''}"
     )
     drawn = _path(route)
-    ends = (
-        {"marker_end": f"url(#{kind}-end)"}
-        if edge.directed
-        else {"marker_start": "url(#open-end)", "marker_end": "url(#open-end)"}
-    )
+    ends = {"marker_start": "url(#open-end)"} if not edge.directed else {}
+    ends["marker_end"] = f"url(#{kind}-end)"
     return tag(
         "a",
         tag("title", description),
@@ -383,20 +376,11 @@ def _node(model: CausalModel, at: int, middle: Point, width: float) -> Html:
 def _markers() -> Html:
     """Return arrowheads, and the ring of an open end."""
     box: dict[str, Any] = {"markerUnits": "userSpaceOnUse", "orient": "auto", "markerWidth": 12, "markerHeight": 12}
+    triangle = tag("path", d="M0 0L10 5L0 10z")
     heads = [
-        tag(
-            "marker",
-            tag("path", d="M0 0L10 5L0 10z"),
-            id=f"{kind}-end",
-            class_=kind,
-            viewBox="0 0 10 10",
-            refX=1,
-            refY=5,
-            **box,
-        )
+        tag("marker", triangle, id=f"{kind}-end", class_=kind, viewBox="0 0 10 10", refX=1, refY=5, **box)
         for kind in ("directed", "given")
     ]
     ring = tag("circle", cx=5, cy=5, r=3.4)
-    return tag(
-        "defs", heads, tag("marker", ring, id="open-end", class_="open", viewBox="0 0 10 10", refX=5, refY=5, **box)
-    )
+    open_end = tag("marker", ring, id="open-end", class_="open", viewBox="0 0 10 10", refX=5, refY=5, **box)
+    return tag("defs", heads, open_end)

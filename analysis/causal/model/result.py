@@ -25,7 +25,7 @@ from unperturbed.analysis.causal.model.markov import (
     screens_off,
     separates,
 )
-from unperturbed.analysis.causal.model.prediction import Forecast, intervene, predict
+from unperturbed.analysis.causal.model.prediction import Forecast, forecast
 from unperturbed.analysis.causal.regression.mechanism import Mechanism
 from unperturbed.analysis.causal.table.knowledge import Arrow, Knowledge
 from unperturbed.analysis.causal.table.variables import Category, Data, Exclusion, Variable
@@ -206,7 +206,8 @@ class CausalModel(Result):
         DataError
             Unknown variables or values; a model that was not quantified.
         """
-        return predict(self._quantified(), {**(observed or {}), **named}, runs=runs, seed=seed, level=level)
+        given = {**(observed or {}), **named}
+        return forecast(self._quantified(), given, intervention=False, runs=runs, seed=seed, level=level)
 
     def intervene(
         self,
@@ -234,7 +235,7 @@ class CausalModel(Result):
                     f"the direction of {edge} is open, so it is unknown what setting {' and '.join(sorted(loose))} "
                     "does; say it in the knowledge, by tiers or as required or forbidden"
                 )
-        return intervene(self._quantified(), asked, runs=runs, seed=seed, level=level)
+        return forecast(self._quantified(), asked, intervention=True, runs=runs, seed=seed, level=level)
 
     def separated(self, one: str, other: str, given: Sequence[str] = ()) -> bool:
         """Tell whether the graph implies that two variables are independent, given others.

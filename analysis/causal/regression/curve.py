@@ -1,6 +1,8 @@
-"""The chosen curve with its coefficients and their uncertainty.
+"""A fitted curve: coefficients by least squares, exponents by Gauss and Newton's steps, all numbers with intervals.
 
-Lemeire et al., "Causal analysis for performance modeling of computer programs", section 7.2.
+Lemeire et al., "Causal analysis for performance modeling of computer programs", section 7.2: the closest fit "according
+to the minimization of the sum of squared errors". The paper gives its parameters without intervals. Intervals here are
+those of a curve that was known before; that the same rows chose its form makes them a little too narrow.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ import numpy as np
 
 from unperturbed.analysis.causal.regression.cells import Cells, Scope
 from unperturbed.analysis.causal.regression.curve import Curve, curve_of, parameters_of
-from unperturbed.analysis.causal.regression.forms import Function, Log, Power, Step
+from unperturbed.analysis.causal.regression.forms import Factor, Function, Log, Power, Step
 from unperturbed.analysis.causal.regression.mechanism import Cell, Columns, Inputs, Mechanism, Parameter
 from unperturbed.analysis.causal.regression.problem import RESOLUTION, Coding, Errors, State, make_problem
 from unperturbed.analysis.causal.regression.search import shortest_state
@@ -22,21 +22,13 @@ from unperturbed.errors import DataError
 special = LazyLibrary("scipy.special")
 
 
-def number(value: float) -> str:
-    """Return a number as it is shown: five digits."""
+def _number(value: float) -> str:
     return f"{value:.5g}"
 
 
-def where_text(where: Mapping[str, Category]) -> str:
-    """Return values of discrete parents as text: "datatype=float, optimisation=1"."""
-    return ", ".join(f"{name}={value}" for name, value in where.items())
-
-
-def scope_of_formula(curve: Curve, cells: Cells) -> Scope:
-    """Return all discrete parents on which some number of the curve depends."""
-    scopes = [term.scope for term in curve.terms] + [scope for term in curve.terms for scope in term.function.scopes]
-    used = {name for scope in scopes for name in scope.names}
-    return cells.scope([name for name in cells.categories if name in used])
+def _scopes_of(curve: Curve) -> list[Scope]:
+    """Return the scopes of all coefficients and thresholds."""
+    return [scope for term in curve.terms for scope in (term.scope, *term.function.scopes)]
 
 
 def formula_of(target: str, curve: Curve, cells: Cells, where: Mapping[str, Category], exact: bool) -> str:
@@ -46,9 +38,14 @@ def formula_of(target: str, curve: Curve, cells: Cells, where: Mapping[str, Cate
     def value_of(scope: Scope) -> int:
         return int(cells.ids(scope, codes, 1)[0])
 
+    def of_cell(factor: Factor) -> Factor:
+        if not isinstance(factor, Step):
+            return factor
+        return Step(factor.compared, Scope(), (factor.thresholds[value_of(factor.scope)],))
+
     parts: dict[Function, float] = {}
     for term, coefficients in zip(curve.terms, curve.coefficients, strict=True):
-        function = _select_threshold(term.function, value_of)
+        function = Function(tuple(map(of_cell, term.function.factors)))
         parts[function] = parts.get(function, 0.0) + float(coefficients[value_of(term.scope)])
     if curve.errors == "factor":
         return f"{target} = {_product(parts, curve.factor)}" + ("" if exact else f"  {_factor(curve.spread)}")
@@ -64,16 +61,6 @@ def _factor(spread: float) -> str:
     """Return the standard deviation of a logarithm as people read it: small ones are the same to either side."""
     factor = math.exp(spread)
     return f"± {_percent(factor - 1)}" if factor < 2 else f"× or ÷ {factor:.2g}"
-
-
-def _select_threshold(function: Function, value_of: object) -> Function:
-    assert callable(value_of)
-    return Function(
-        tuple(
-            Step(one.compared, Scope(), (one.thresholds[value_of(one.scope)],)) if isinstance(one, Step) else one
-            for one in function.factors
-        )
-    )
 
 
 def _sum(parts: Mapping[Function, float]) -> str:
@@ -93,7 +80,7 @@ def _scaled(function: Function, coefficient: float) -> str:
     """Return a coefficient times a function; inverses are written as divisions."""
     above = [one for one in function.factors if not (isinstance(one, Power) and one.exponent == -1 and not one.fitted)]
     below = [one.name for one in function.factors if isinstance(one, Power) and one not in above]
-    shown = "·".join([number(coefficient), *(one.text() for one in above)])
+    shown = "·".join([_number(coefficient), *(one.text() for one in above)])
     return "/".join([shown, *below])
 
 
@@ -106,10 +93,10 @@ def _product(parts: Mapping[Function, float], multiple_of: Function | None) -> s
             case (Log(name),):
                 texts.append(f"{name}^{coefficient:.4g}")
             case (Step() as step,):
-                texts.append(f"{number(math.exp(coefficient))}^{step.text()}")
+                texts.append(f"{_number(math.exp(coefficient))}^{step.text()}")
             case _:
-                texts.append(f"e^({number(coefficient)}·{function.text()})")
-    return "·".join([number(first) if multiple_of is None else _scaled(multiple_of, first), *texts])
+                texts.append(f"e^({_number(coefficient)}·{function.text()})")
+    return "·".join([_number(first) if multiple_of is None else _scaled(multiple_of, first), *texts])
 
 
 def _degree(function: Function) -> float:
@@ -161,15 +148,20 @@ class CurveMechanism(Mechanism):
     def used(self) -> tuple[str, ...]:
         """Parents that make a difference."""
         names = {name for term in self.curve.terms for name in term.function.names}
-        names |= {name for term in self.curve.terms for name in term.scope.names}
+        names |= {name for scope in _scopes_of(self.curve) for name in scope.names}
         names |= self.curve.factor.names if self.curve.factor else set()
-        names |= {name for term in self.curve.terms for scope in term.function.scopes for name in scope.names}
         return tuple(name for name in self.parents if name in names)
 
     @property
     def looked_up(self) -> tuple[str, ...]:
         """Discrete parents that some number of the curve depends on."""
-        return scope_of_formula(self.curve, self._state.problem.cells).names
+        return self._scope.names
+
+    @cached_property
+    def _scope(self) -> Scope:
+        used = {name for scope in _scopes_of(self.curve) for name in scope.names}
+        cells = self._state.problem.cells
+        return cells.scope([name for name in cells.categories if name in used])
 
     @cached_property
     def formula(self) -> str:
@@ -177,7 +169,9 @@ class CurveMechanism(Mechanism):
         cells = self.cells
         if len(cells) == 1:
             return cells[0].formula
-        return "\n".join(f"{where_text(cell.where)}: {cell.formula}" for cell in cells)
+        return "\n".join(
+            f"{', '.join(f'{name}={value}' for name, value in cell.where.items())}: {cell.formula}" for cell in cells
+        )
 
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
@@ -188,11 +182,10 @@ class CurveMechanism(Mechanism):
     def cells(self) -> tuple[Cell, ...]:
         """What holds for which values of discrete parents."""
         problem = self._state.problem
-        scope = scope_of_formula(self.curve, problem.cells)
         ids = np.empty(self.rows, np.int64)
-        ids[problem.order] = problem.ids(scope)
+        ids[problem.order] = problem.ids(self._scope)
         found = []
-        for number, where in enumerate(problem.cells.combinations(scope)):
+        for number, where in enumerate(problem.cells.combinations(self._scope)):
             residuals = self.residuals[ids == number]
             spread = math.sqrt(float(np.mean(residuals**2)))
             text = formula_of(self.target, self.curve, problem.cells, where, self.exact)

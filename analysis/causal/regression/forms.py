@@ -1,4 +1,4 @@
-"""Forms of a curve: products of powers, logarithms and steps, whose sum with coefficients is the curve.
+"""Forms of a curve: products of powers, logarithms and steps, whose sum with coefficients is the curve; candidates.
 
 Lemeire et al., "Causal analysis for performance modeling of computer programs", section 7.2: "For a performance
 modeling, we added the polynomials, the inverse, power, square root and step function." Logarithms are counted among the

@@ -205,63 +205,46 @@ def scan(
     `best`: float64, shape (steps, thresholds, 2). Filled: what is explained, and by which threshold; 0 and NaN where
     there is none.
     """
+    # Rows enter above their threshold one by one, in the order of falling `compared`. The loop maintains, for each
+    # jump, the products of the step's column with itself, the residual and the basis, and from these what it explains;
+    # for each threshold the sum over its jumps. So all thresholds cost one pass instead of one fit each.
+    vectors = basis.shape[1]
     every = np.zeros(sizes[0], np.int64)
     for row in range(len(threshold_of)):
         every[threshold_of[row]] += 1
     for step in range(len(compared)):
-        known = (residual, basis, compared[step], falling[step], weights[step])
-        _scan_one(*known, threshold_of, jump_of, sizes, fewest, every, best[step])
-
-
-@compilable
-def _scan_one(
-    residual: Any,
-    basis: Any,
-    compared: Any,
-    falling: Any,
-    weights: Any,
-    threshold_of: Any,
-    jump_of: Any,
-    sizes: Any,
-    fewest: int,
-    every: Any,
-    best: Any,
-) -> None:
-    # Rows enter above their threshold one by one, in the order of falling `compared`. The loop maintains, for each
-    # jump, the products of the step's column with itself, the residual and the basis, and from these what it explains;
-    # for each threshold the sum over its jumps. So all thresholds cost one pass instead of one fit each.
-    """Find the best thresholds of one step; arguments as for `scan`."""
-    vectors = basis.shape[1]
-    above, total, last = np.zeros(sizes[0], np.int64), np.zeros(sizes[0]), np.empty(sizes[0])
-    own, against, explained = np.zeros(sizes[1]), np.zeros(sizes[1]), np.zeros(sizes[1])
-    shared = np.zeros((sizes[1], vectors))
-    best[:, 0], best[:, 1] = 0.0, np.nan
-    for at in range(len(falling)):
-        row = falling[at]
-        threshold, jump = threshold_of[row], jump_of[row]
-        rest = every[threshold] - above[threshold]
-        # Before this row enters: a threshold between it and the last row, if the two differ and both sides have rows.
-        if (
-            above[threshold] >= fewest
-            and rest >= fewest
-            and last[threshold] > compared[row]
-            and total[threshold] > best[threshold, 0]
-        ):
-            best[threshold, 0] = total[threshold]
-            best[threshold, 1] = compared[row] + (last[threshold] - compared[row]) / 2
-        weight = weights[row]
-        own[jump] += weight * weight
-        against[jump] += weight * residual[row]
-        known = 0.0
-        for vector in range(vectors):
-            shared[jump, vector] += weight * basis[row, vector]
-            known += shared[jump, vector] * shared[jump, vector]
-        total[threshold] -= explained[jump]
-        new = own[jump] - known
-        explained[jump] = against[jump] * against[jump] / new if new > 1e-9 * own[jump] else 0.0
-        total[threshold] += explained[jump]
-        above[threshold] += 1
-        last[threshold] = compared[row]
+        above, total, last = np.zeros(sizes[0], np.int64), np.zeros(sizes[0]), np.empty(sizes[0])
+        own, against, explained = np.zeros(sizes[1]), np.zeros(sizes[1]), np.zeros(sizes[1])
+        shared = np.zeros((sizes[1], vectors))
+        best[step, :, 0], best[step, :, 1] = 0.0, np.nan
+        for at in range(compared.shape[1]):
+            row = falling[step, at]
+            threshold, jump = threshold_of[row], jump_of[row]
+            rest = every[threshold] - above[threshold]
+            # Before this row enters: a threshold between it and the last row, if the two differ and both sides have
+            # rows.
+            here = compared[step, row]
+            if (
+                above[threshold] >= fewest
+                and rest >= fewest
+                and last[threshold] > here
+                and total[threshold] > best[step, threshold, 0]
+            ):
+                best[step, threshold, 0] = total[threshold]
+                best[step, threshold, 1] = here + (last[threshold] - here) / 2
+            weight = weights[step, row]
+            own[jump] += weight * weight
+            against[jump] += weight * residual[row]
+            known = 0.0
+            for vector in range(vectors):
+                shared[jump, vector] += weight * basis[row, vector]
+                known += shared[jump, vector] * shared[jump, vector]
+            total[threshold] -= explained[jump]
+            new = own[jump] - known
+            explained[jump] = against[jump] * against[jump] / new if new > 1e-9 * own[jump] else 0.0
+            total[threshold] += explained[jump]
+            above[threshold] += 1
+            last[threshold] = here
 
 
 def cut_lengths(

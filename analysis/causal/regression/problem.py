@@ -39,11 +39,6 @@ OPERATION_BITS = 8
 """Section 7.2: "1 byte for each operation"."""
 
 
-def _operations_of(function: Function, errors: Errors) -> int:
-    exponential = errors == "factor" and not function.is_logarithm
-    return function.operations + 1 + exponential if function.factors else 0
-
-
 @dataclass(frozen=True, eq=False)
 class Problem:
     """A target and the parents that are to explain it."""
@@ -122,8 +117,9 @@ class Problem:
         """Return what a function adds to L(H) if it was not encoded before, without its coefficients."""
         known = self._function_bits.get(function)
         if known is None:
-            operations = OPERATION_BITS * _operations_of(function, self.errors)
-            known = function.parameters * self.parameter_bits + operations + function.integer_bits
+            exponential = self.errors == "factor" and not function.is_logarithm
+            operations = function.operations + 1 + exponential if function.factors else 0
+            known = function.parameters * self.parameter_bits + OPERATION_BITS * operations + function.integer_bits
             self._function_bits[function] = known
         return known
 
@@ -147,7 +143,7 @@ class Problem:
 
     def state(self, terms: Sequence[Term]) -> State:
         """Fit terms."""
-        return State.of(self, tuple(terms))
+        return State(self, (), np.zeros((0, self.rows)), self.target, 0.0).extended(terms)
 
     def divided_by(self, factor: Function) -> Problem:
         """Return the same of a curve that is a multiple of a positive function, where errors are factors."""
@@ -169,12 +165,6 @@ class State:
     basis: Floats  # (coefficients, rows): Orthonormal; as many vectors as independent coefficients
     residual: Floats  # (rows,): What the terms leave of the target
     bits: float  # L(H) + L(D | H)
-
-    @classmethod
-    def of(cls, problem: Problem, terms: tuple[Term, ...]) -> State:
-        """Fit terms from nothing."""
-        empty = cls(problem, (), np.zeros((0, problem.rows)), problem.target, 0.0)
-        return empty.extended(terms)
 
     @cached_property
     def rss(self) -> float:
@@ -202,10 +192,9 @@ class State:
     def extended(self, terms: Sequence[Term], replaced: Sequence[Term] = ()) -> State:
         """Return this with more terms; those `replaced` are spanned by the new ones and no longer encoded."""
         problem = self.problem
-        columns = [problem.columns(term) for term in terms]
-        basis, residual, _, _ = (
-            self._extend_basis(np.concatenate(columns)) if columns else (self.basis, self.residual, None, None)
-        )
+        basis, residual = self.basis, self.residual
+        if terms:
+            basis, residual, *_ = self._extend_basis(np.concatenate([problem.columns(term) for term in terms]))
         kept_terms = (*(term for term in self.terms if term not in replaced), *terms)
         bits = problem.hypothesis_bits(kept_terms, len(basis)) + float(problem.data_bits(_squared(residual)))
         return State(problem, kept_terms, basis, residual, bits)

@@ -1,4 +1,7 @@
-"""Prior knowledge of a causal model, as `unperturbed model` reads it: a YAML file, options, or both."""
+"""Prior knowledge of a causal model: a YAML file, options, or both; and the syntax of the options.
+
+A name with a sign of the syntax in it is put in backquotes.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,12 @@
-"""Interventions on the command line: values from text, the forecast, and its JSON."""
+"""Questions to a model on the command line: interventions, the Markov check, screening off, independences.
+
+Each is read from text, answered by the model, and written as JSON.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -35,12 +38,11 @@ class InterventionForecast:
 
     def given(self) -> dict[str, Category]:
         """Return what was set, by the names and in the units of the table."""
-        return {
-            self.columns[name].name if name in self.columns else name: self.columns[name].mean
-            if name in self.columns
-            else value
-            for name, value in self.forecast.given.items()
-        }
+        shown: dict[str, Category] = {}
+        for name, value in self.forecast.given.items():
+            column = self.columns.get(name)
+            shown[column.name if column else name] = column.mean if column else value
+        return shown
 
 
 def forecast(model: CausalModel, asked: Mapping[str, str], *, logged: Sequence[str], seed: int) -> InterventionForecast:
@@ -50,7 +52,7 @@ def forecast(model: CausalModel, asked: Mapping[str, str], *, logged: Sequence[s
         if name in logged:
             value = _number(name, text)
             if value <= 0:
-                raise SpecError(f"--do {name}={text}: its logarithm is analysed, so it is to be more than 0")
+                raise SpecError(f"--do {name}={text}: its logarithm is analysed, so give a number above 0")
             settings[f"{LOGARITHM}{name}"] = math.log(value)
         else:
             settings[name] = _value(model.data, name, text)
@@ -94,9 +96,9 @@ def _number(name: str, text: str) -> float:
     try:
         value = float(text)
     except ValueError:
-        raise SpecError(f"--do {name}={text}: a number is wanted") from None
+        raise SpecError(f"--do {name}={text}: expected a number") from None
     if not math.isfinite(value):
-        raise SpecError(f"--do {name}={text}: a finite number is wanted")
+        raise SpecError(f"--do {name}={text}: expected a finite number")
     return value
 
 
@@ -104,16 +106,12 @@ def forecast_json(result: InterventionForecast) -> dict[str, Any]:
     """Return a forecast as JSON types; NaN is null. A column whose logarithm was analysed follows its logarithm."""
     forecast = result.forecast.to_dict()
     del forecast["variables"]
-    variables = [{"name": one.name, "logarithm": log, **one.to_dict()} for one, log in _with_columns(result)]
-    return {**forecast, "outside": list(result.outside), "variables": variables}
-
-
-def _with_columns(result: InterventionForecast) -> Iterator[tuple[ForecastVariable, str | None]]:
-    """Yield the forecast of each variable, and of columns whose logarithm was analysed with the logarithm's name."""
+    variables = []
     for name, one in result.forecast.variables.items():
-        yield one, None
+        variables.append({"name": one.name, "logarithm": None, **one.to_dict()})
         if name in result.columns:
-            yield result.columns[name], name
+            variables.append({"name": result.columns[name].name, "logarithm": name, **result.columns[name].to_dict()})
+    return {**forecast, "outside": list(result.outside), "variables": variables}
 
 
 @dataclass(frozen=True)

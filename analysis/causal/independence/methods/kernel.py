@@ -1,11 +1,14 @@
-"""Nonparametric test: kernel mutual information, with a p-value by local permutations; and the default test with it.
+"""Nonparametric test: kernel mutual information, with a p-value by local permutations; the default test, which uses it.
 
 The paper's measure (sections 6.1 and 7.1) without its constants: bandwidths by Silverman's rule, and instead of a
 threshold the distribution of the measure when X is exchanged between rows that are alike in S (Runge, "Conditional
-independence testing based on a nearest-neighbor estimator of conditional mutual information", 2018).
+independence testing based on a nearest-neighbor estimator of conditional mutual information", 2018). Continuous X and Z
+enter as residuals of their regressions on S. That changes nothing of I(X; Z | S), as S is known there, and it leaves
+next to nothing for which rows that are only nearly alike in S would be the wrong ones to exchange.
 
-Continuous X and Z enter as residuals of their regressions on S. That changes nothing of I(X; Z | S), as S is known
-there, and it leaves next to nothing for which rows that are only nearly alike in S would be the wrong ones to exchange.
+The default test runs the regression test first, which finds most dependences of performance data at once. What that
+cannot find (a variance that depends on a parameter, a circle) it would report as independence, so only that verdict is
+confirmed by the nonparametric test.
 """
 
 from __future__ import annotations

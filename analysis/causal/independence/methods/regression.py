@@ -1,10 +1,10 @@
 """Fast test of mixed variables: correlation of the residuals of two variables regressed on the conditioning set.
 
-X ⊥ Z | S where neither variable's curves (`features`) are correlated with the other variable, after each was regressed
-on S cell by cell. Because both are residuals, what a regression misses of S does harm only where it misses the same for
-both (Shah and Peters, "The hardness of conditional independence testing and the generalised covariance measure", 2020).
-Pillai's trace of the canonical correlations has an F distribution whatever is discrete: for two continuous variables it
-is that of a regression, for two discrete ones a test of association within strata.
+X ⊥ Z | S where neither variable's curves (`residuals.Features`) are correlated with the other variable, after each was
+regressed on S cell by cell. Because both are residuals, what a regression misses of S does harm only where it misses
+the same for both (Shah and Peters, "The hardness of conditional independence testing and the generalised covariance
+measure", 2020). Pillai's trace of the canonical correlations has an F distribution whatever is discrete: for two
+continuous variables it is that of a regression, for two discrete ones a test of association within strata.
 
 What a single number leaves unexplained is found by neighbours, whatever the form of the curve. A regression on a few
 columns cannot find that n determines #op, nor that #op determines n: its misfit looks like unexplained variance. Rows
