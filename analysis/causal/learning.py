@@ -29,7 +29,7 @@ from unperturbed.analysis.causal.discovery.refinement import WORTH_A_PARENT, Bit
 from unperturbed.analysis.causal.independence.methods import IndependenceTest, independence_tests
 from unperturbed.analysis.causal.independence.methods.regression import RegressionTest
 from unperturbed.analysis.causal.model.markov import p_value_of_residuals
-from unperturbed.analysis.causal.model.result import CausalModel, Edge, Settings
+from unperturbed.analysis.causal.model.result import CausalModel, Edge, LearningSettings
 from unperturbed.analysis.causal.regression.curve_mechanism import CurveMechanism
 from unperturbed.analysis.causal.regression.fit import fit_mechanism, is_counted
 from unperturbed.analysis.causal.regression.mechanism import Mechanism
@@ -146,7 +146,7 @@ def learn(
         [one.name for one in data.exclusions],
         [one.name for one in data.exclusions if one.is_constant],
     )
-    learning = _Learning(data, known, Settings(test, alpha, depth, subsamples, seed))
+    learning = _Learning(data, known, LearningSettings(test, alpha, depth, subsamples, seed))
     return learning.model(quantify=quantify)
 
 
@@ -158,7 +158,7 @@ class _Tests:
     regression: RegressionTest
 
     @classmethod
-    def create(cls, data: Data, settings: Settings) -> _Tests:
+    def create(cls, data: Data, settings: LearningSettings) -> _Tests:
         """Return the tests on a table."""
         selected = independence_tests()[settings.test].create(data, alpha=settings.alpha, seed=settings.seed)
         shared = selected.screening
@@ -168,7 +168,7 @@ class _Tests:
 
 
 class _Learning:
-    def __init__(self, data: Data, knowledge: Knowledge, settings: Settings) -> None:
+    def __init__(self, data: Data, knowledge: Knowledge, settings: LearningSettings) -> None:
         self._data = data
         self._knowledge = knowledge
         self._settings = settings

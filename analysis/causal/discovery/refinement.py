@@ -26,7 +26,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
-from unperturbed.analysis.causal.discovery.adjacency import Dispensable, Pair, Separation, Skeleton, pair_of
+from unperturbed.analysis.causal.discovery.adjacency import (
+    Dispensable,
+    Pair,
+    Separation,
+    Skeleton,
+    WorkingGraph,
+    pair_of,
+)
 from unperturbed.analysis.causal.independence.methods import IndependenceTest, Outcome
 from unperturbed.analysis.causal.table.knowledge import Knowledge
 from unperturbed.common.wording import listing
@@ -86,7 +93,7 @@ class Equivalence:
 
 
 @dataclass(frozen=True)
-class Choice:
+class ParentChoice:
     """The neighbours of a target that stay, and why the others go."""
 
     kept: frozenset[str]  # Of the candidates
@@ -113,14 +120,14 @@ class Relations:
 
 def choose(
     target: str, candidates: Sequence[str], found: Iterable[Dispensable], relations: Relations, knowledge: Knowledge
-) -> Choice:
+) -> ParentChoice:
     """Choose between the candidates that make each other dispensable."""
     evidence: dict[str, list[frozenset[str]]] = {}
     for one in found:
         if one.target == target and one.name in candidates and not knowledge.always_adjacent(one.name, target):
             evidence.setdefault(one.name, []).append(one.given)
     if not evidence:
-        return Choice(frozenset(candidates), ())
+        return ParentChoice(frozenset(candidates), ())
     return _Chooser(target, candidates, evidence, relations, knowledge).choice()
 
 
@@ -146,7 +153,7 @@ class _Chooser:
         between = relations.bits_between
         self._compared_bits = relations.bits if between is None else between(list(evidence))
 
-    def choice(self) -> Choice:
+    def choice(self) -> ParentChoice:
         """Return the shortest sufficient set, and the sets that carry the same information."""
         options = self._sufficient()[:_MOST_FITS]
         best = self._shortest(options)
@@ -157,7 +164,7 @@ class _Chooser:
             kept = self._shortest(ways)
             compared += [(kept, way) for way in ways if way != kept]
         equivalences = tuple(self._equivalence(one, other) for one, other in compared)
-        return Choice(kept | frozenset(self._settled), tuple(dict.fromkeys(equivalences)))
+        return ParentChoice(kept | frozenset(self._settled), tuple(dict.fromkeys(equivalences)))
 
     def _length(self, chosen: Collection[str]) -> float:
         return self._relations.bits(self._target, self._parents(chosen))
@@ -282,10 +289,9 @@ class _Refinement:
         self._test = test
         self._relations = relations
         self._knowledge = knowledge
-        self._neighbours = {name: set(near) for name, near in skeleton.adjacent.items()}
-        self._separations = dict(skeleton.separations)
+        self._graph = WorkingGraph(skeleton.adjacent, skeleton.separations, skeleton.p_values)
+        self._neighbours = self._graph.neighbours
         self._dispensable = list(skeleton.dispensable)
-        self._p_values = dict(skeleton.p_values)
         self._equivalences: dict[str, tuple[Equivalence, ...]] = {}
         self._effects_alike: dict[str, tuple[Equivalence, ...]] = {}
 
@@ -312,7 +318,7 @@ class _Refinement:
                 self._separate(name, target, choice)
         return before != self._neighbours[target]
 
-    def _with_shorter(self, target: str, choice: Choice) -> Choice:
+    def _with_shorter(self, target: str, choice: ParentChoice) -> ParentChoice:
         """Put a variable in the place of a cause that separates it from the target and nearly determines it, where it
         describes the target clearly better, of a target whose causes are known.
 
@@ -321,7 +327,7 @@ class _Refinement:
         kept = choice.kept
         for name in sorted(kept, key=self._names.index):
             for other in self._names:
-                found = self._separations.get(pair_of(other, target))
+                found = self._graph.separations.get(pair_of(other, target))
                 if found is None or name not in found.given or other in kept or name not in kept:
                     continue
                 if self._knowledge.always_adjacent(name, target) or not self._knowledge.allows(other, target):
@@ -339,7 +345,7 @@ class _Refinement:
                     kept = instead
         return replace(choice, kept=kept)
 
-    def _without_unused(self, target: str, choice: Choice) -> Choice:
+    def _without_unused(self, target: str, choice: ParentChoice) -> ParentChoice:
         """Drop causes that the target's formula does not use and leaves nothing for, of a target whose causes are
         known."""
         unused = self._relations.is_unused
@@ -369,16 +375,15 @@ class _Refinement:
 
     def refined(self) -> Refined:
         """Return the graph without equivalent neighbours."""
-        adjacent = {name: frozenset(near) for name, near in self._neighbours.items()}
         equivalences = tuple(
             one
             for target in self._names
             for one in (*self._equivalences.get(target, ()), *self._effects_alike.get(target, ()))
             if self._neighbours[target].issuperset(one.kept) and self._neighbours[target].isdisjoint(one.left_out)
         )
-        return Refined(adjacent, dict(self._separations), equivalences, dict(self._p_values))
+        return Refined(self._graph.adjacent(), self._graph.separations, equivalences, self._graph.p_values)
 
-    def _restore(self, target: str, candidates: Sequence[str], choice: Choice) -> bool:
+    def _restore(self, target: str, candidates: Sequence[str], choice: ParentChoice) -> bool:
         """Add the most informative missing cause of a target whose causes are known, if it shortens the description."""
         parents = tuple(name for name in candidates if name in choice.kept)
         causes = [name for name in self._names if name != target and self._knowledge.allows(name, target)]
@@ -409,12 +414,10 @@ class _Refinement:
 
     def _connect(self, name: str, target: str, outcome: Outcome) -> None:
         """Make two variables neighbours."""
-        self._neighbours[name].add(target)
-        self._neighbours[target].add(name)
-        self._separations.pop(pair_of(name, target), None)
-        self._p_values[pair_of(name, target)] = outcome.p_value
+        self._graph.connect(name, target)
+        self._graph.p_values[pair_of(name, target)] = outcome.p_value
 
-    def _separate(self, name: str, target: str, choice: Choice) -> None:
+    def _separate(self, name: str, target: str, choice: ParentChoice) -> None:
         """Separate two variables, unless nothing would then explain their relation.
 
         A determined variable is independent of everything, its effects too. That n determines #op separates #op from
@@ -428,8 +431,4 @@ class _Refinement:
             and self._neighbours[name].isdisjoint(given)
         ):
             return
-        self._neighbours[name].discard(target)
-        self._neighbours[target].discard(name)
-        self._separations[pair_of(name, target)] = Separation(
-            name, target, given, outcome.p_value, outcome.bits, outcome.determined
-        )
+        self._graph.separate(Separation(name, target, given, outcome.p_value, outcome.bits, outcome.determined))

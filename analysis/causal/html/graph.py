@@ -33,7 +33,7 @@ _PASSES = 12
 
 
 @dataclass(frozen=True)
-class Layout:
+class GraphLayout:
     """Positions of all nodes and edges, in pixels from the upper left."""
 
     layers: tuple[int, ...]  # The layer of each node, from 0
@@ -46,7 +46,7 @@ class Layout:
     height: float
 
 
-def layered(widths: Sequence[float], arrows: Sequence[Arrow], tiers: Sequence[Sequence[int]] = ()) -> Layout:
+def layered(widths: Sequence[float], arrows: Sequence[Arrow], tiers: Sequence[Sequence[int]] = ()) -> GraphLayout:
     """Compute the layout of a graph.
 
     `arrows`: Source and target. An arrow that closes a circle with those before it is drawn, and ignored for the
@@ -75,7 +75,9 @@ def layered(widths: Sequence[float], arrows: Sequence[Arrow], tiers: Sequence[Se
             between.reverse()
         routes.append((middles[source], *between, middles[target]))
     height = max(y, default=0.0) + _DISTANCE / 2 + _MARGIN
-    return Layout(tuple(layers), middles, tuple(routes), (lefts[-1] + wide[-1] if depth else 0.0) + _MARGIN, height)
+    return GraphLayout(
+        tuple(layers), middles, tuple(routes), (lefts[-1] + wide[-1] if depth else 0.0) + _MARGIN, height
+    )
 
 
 def _acyclic(count: int, arrows: Iterable[Arrow]) -> list[Arrow]:
@@ -278,7 +280,7 @@ def _shown(name: str) -> str:
     return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
 
 
-def _ports(layout: Layout, arrows: Sequence[tuple[int, int]]) -> list[tuple[float, float]]:
+def _ports(layout: GraphLayout, arrows: Sequence[tuple[int, int]]) -> list[tuple[float, float]]:
     """Return the vertical offsets of each edge's ends from its nodes' middles, so that none hides another."""
     found = [[0.0, 0.0] for _ in arrows]
     for end in (0, 1):
@@ -295,7 +297,7 @@ def _ports(layout: Layout, arrows: Sequence[tuple[int, int]]) -> list[tuple[floa
 
 
 def _route(
-    layout: Layout, arrow: tuple[int, int], place: int, ports: tuple[float, float], widths: Sequence[float]
+    layout: GraphLayout, arrow: tuple[int, int], place: int, ports: tuple[float, float], widths: Sequence[float]
 ) -> list[Point]:
     """Return an edge's points from the border of its source to that of its target."""
     source, target = arrow

@@ -72,7 +72,7 @@ def claim_dict(claim: Claim) -> dict[str, Any]:
     return {name: finite_or_none(value) if isinstance(value, float) else value for name, value in vars(claim).items()}
 
 
-class _Claims(Result):
+class CheckedClaims(Result):
     """Claims with their tests."""
 
     claims: tuple[Claim, ...]
@@ -92,7 +92,7 @@ class _Claims(Result):
 
 
 @dataclass(frozen=True, repr=False)
-class MarkovCheck(_Claims):
+class MarkovCheck(CheckedClaims):
     """Whether each node is independent of its non-descendants, given its parents.
 
     Attributes
@@ -142,7 +142,7 @@ class MarkovCheck(_Claims):
 
 
 @dataclass(frozen=True, repr=False)
-class ScreeningOff(_Claims):
+class ScreeningOff(CheckedClaims):
     """Whether characteristics carry all that an application does to its performance: eq. (1).
 
     Attributes

@@ -78,7 +78,7 @@ class Edge:
 
 
 @dataclass(frozen=True)
-class Settings:
+class LearningSettings:
     """How a model was learnt."""
 
     test: str  # Name of the independence test
@@ -113,7 +113,7 @@ class CausalModel(Result):
         differently.
     stabilities : mapping of Pair to float
         Share of subsamples in which a pair was adjacent, edges and others.
-    settings : Settings
+    settings : LearningSettings
         How it was learnt.
     contradictions : tuple of Contradiction
         Dependences in the table that the graph denies, which no search could mend; `str` says each in words.
@@ -127,7 +127,7 @@ class CausalModel(Result):
     mechanisms: Mapping[str, Mechanism]
     assumed: tuple[Arrow, ...]
     stabilities: Mapping[Pair, float]
-    settings: Settings
+    settings: LearningSettings
     contradictions: tuple[Contradiction, ...] = ()
 
     _page = "unperturbed.analysis.report:render_model"

@@ -15,7 +15,7 @@ import numpy as np
 from unperturbed.analysis.causal.regression.cells import EVERYWHERE, Cells, Scope
 from unperturbed.analysis.causal.regression.forms import (
     CONSTANT,
-    Function,
+    CurveFunction,
     Power,
     Step,
     Term,
@@ -28,7 +28,7 @@ from unperturbed.analysis.causal.regression.forms import (
     steps_of,
 )
 from unperturbed.analysis.causal.regression.loops import compiled_loop
-from unperturbed.analysis.causal.regression.problem import OPERATION_BITS, TOLERANCE, Problem, State
+from unperturbed.analysis.causal.regression.problem import OPERATION_BITS, TOLERANCE, CurveProblem, State
 from unperturbed.analysis.causal.table.variables import Codes, Floats
 
 _FEWEST_ROWS_A_CURVE = 6
@@ -51,15 +51,15 @@ class Candidate:
 
 
 @dataclass(frozen=True, eq=False)
-class Options:
+class CandidateFunctions:
     """Functions that may be added."""
 
-    functions: Sequence[Function]  # The functions
+    functions: Sequence[CurveFunction]  # The functions
     values: Floats  # (functions, rows): Weighted, and none larger than 1
     own_bits: Floats  # (functions,): What each adds to L(H), without its coefficients
 
     @classmethod
-    def of(cls, problem: Problem, functions: Sequence[Function]) -> Options:
+    def of(cls, problem: CurveProblem, functions: Sequence[CurveFunction]) -> CandidateFunctions:
         """Evaluate functions; those that overflow somewhere are left out."""
         values = np.empty((len(functions), problem.rows))
         with np.errstate(over="ignore"):
@@ -86,7 +86,7 @@ class Options:
         return _neighbours(self.functions, self.exponents)
 
     @cached_property
-    def numbers(self) -> Mapping[Function, int]:
+    def numbers(self) -> Mapping[CurveFunction, int]:
         """The position of each function."""
         return {function: number for number, function in enumerate(self.functions)}
 
@@ -94,7 +94,7 @@ class Options:
 class Candidates:
     """Finds what may be added to the terms of a problem."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: CurveProblem) -> None:
         self.problem = problem
         cells, rows = problem.cells, problem.rows
         self.most = max(rows // 3, 1)  # Coefficients altogether
@@ -111,16 +111,16 @@ class Candidates:
             for some in (self._constant_sizes, self._curve_sizes)
         )
         known = logarithmic_functions_of if problem.errors == "factor" else functions_of
-        self.options = Options.of(problem, known(problem.numbers))  # Functions that may always be added
+        self.options = CandidateFunctions.of(problem, known(problem.numbers))  # Functions that may always be added
         self._steps = Steps(problem, self.curve_scopes)
         self._factors = [Power(name) for name in problem.numbers]
         self._factors += [Power(name, -1.0) for name, x in problem.numbers.items() if (x != 0).all()]
-        self._products: dict[Function, list[Function]] = {}
+        self._products: dict[CurveFunction, list[CurveFunction]] = {}
 
-    def further(self, state: State, instead_of: Term | None) -> Options | None:
+    def further(self, state: State, instead_of: Term | None) -> CandidateFunctions | None:
         """Return functions that follow from a state's terms, and from one that another is to replace: products and
         steps. None where there are none."""
-        found: dict[Function, None] = {}
+        found: dict[CurveFunction, None] = {}
         if self.problem.errors != "factor":
             for term in state.terms:
                 found |= dict.fromkeys(self._products_of(term.function))
@@ -128,16 +128,16 @@ class Candidates:
             found[instead_of.function] = None
         if len(steps_of(state.terms)) < _MOST_STEPS and (instead_of is None or steps_of([instead_of])):
             found |= dict.fromkeys(self._steps.best(state))
-        return Options.of(self.problem, list(found)) if found else None
+        return CandidateFunctions.of(self.problem, list(found)) if found else None
 
-    def _products_of(self, function: Function) -> list[Function]:
+    def _products_of(self, function: CurveFunction) -> list[CurveFunction]:
         """Return a function, and the same multiplied and divided by each parent, without those that are known."""
         if function not in self._products:
             every = [function, *(multiply(function, factor) for factor in self._factors)]
             self._products[function] = [one for one in every if one not in self.options.numbers and is_moderate(one)]
         return self._products[function]
 
-    def best(self, state: State, options: Options) -> tuple[Candidate | None, Candidate | None]:
+    def best(self, state: State, options: CandidateFunctions) -> tuple[Candidate | None, Candidate | None]:
         """Return the function and scope that give the shortest description, and the most promising power to fit."""
         problem, size = self.problem, (len(options.functions), len(self._scopes))
         if not size[0]:
@@ -165,7 +165,9 @@ class Candidates:
         best = Candidate(length, Term(options.functions[number], self._scopes[scope])) if np.isfinite(length) else None
         return best, self._promising_power(base_bits, left, rank, options) if standing else None
 
-    def _promising_power(self, base_bits: float, left: Floats, rank: Codes, options: Options) -> Candidate | None:
+    def _promising_power(
+        self, base_bits: float, left: Floats, rank: Codes, options: CandidateFunctions
+    ) -> Candidate | None:
         """Return the power of a parent that promises the shortest description once its exponent is fitted.
 
         Its residual sum of squares is estimated from those of powers with exponents near it: the minimum of the
@@ -193,7 +195,7 @@ class Candidates:
             return None
         name = next(iter(options.functions[at[number]].names))
         power = Power(name, float(c[number] + moved[number, scope]), fitted=True)
-        return Candidate(length, Term(Function((power,)), self._scopes[scope]))
+        return Candidate(length, Term(CurveFunction((power,)), self._scopes[scope]))
 
     def _fill_gains(self, state: State, values: Floats, sizes: Codes, gain: Floats, rank: Codes) -> None:
         """Fill in what each function explains by each scope, and by how many coefficients."""
@@ -220,7 +222,7 @@ def spans(term: Term, other: Term) -> bool:
     return term.function == other.function and other.scope.within(term.scope)
 
 
-def _exponent(function: Function) -> float:
+def _exponent(function: CurveFunction) -> float:
     """Return the exponent of a power of one parent, or 0."""
     match function.factors:
         case (Power(exponent=exponent),):
@@ -228,7 +230,7 @@ def _exponent(function: Function) -> float:
     return 0.0
 
 
-def _neighbours(functions: Sequence[Function], exponents: Floats) -> Codes:
+def _neighbours(functions: Sequence[CurveFunction], exponents: Floats) -> Codes:
     """Return powers of one parent, three with neighbouring exponents at a time."""
     by_name: dict[str, list[int]] = {}
     for number in np.flatnonzero(exponents).tolist():
@@ -244,7 +246,7 @@ def _neighbours(functions: Sequence[Function], exponents: Floats) -> Codes:
 class Steps:
     """Finds steps at their best thresholds, section 8.3, eq. (17): cache misses that jump where the cache is full."""
 
-    def __init__(self, problem: Problem, scopes: Sequence[Scope]) -> None:
+    def __init__(self, problem: CurveProblem, scopes: Sequence[Scope]) -> None:
         """Give thresholds and jumps a value for each combination of a scope; the last scope is the largest."""
         self._problem = problem
         self._pairs = list(dict.fromkeys([*((scope, scope) for scope in scopes), (EVERYWHERE, scopes[-1])]))
@@ -263,7 +265,7 @@ class Steps:
     def _falling(self) -> Codes:
         return np.argsort(-self._values, axis=1, kind="stable").astype(np.int64)
 
-    def best(self, state: State) -> list[Function]:
+    def best(self, state: State) -> list[CurveFunction]:
         """Return steps at their best thresholds: of all that may be compared, and of what explains most by thresholds
         of some scope, multiplied by parents and terms."""
         alone = list(self._steps(state, [(number, CONSTANT) for number in range(len(self._compared))]))
@@ -273,7 +275,7 @@ class Steps:
             for gained, function, number in alone:
                 for scope in function.scopes:
                     best[scope] = max(best.get(scope, (0.0, number)), (gained, number))
-            weights = [Function((Power(name),)) for name in self._problem.numbers]
+            weights = [CurveFunction((Power(name),)) for name in self._problem.numbers]
             weights += [term.function for term in state.terms if term.function.factors and not steps_of([term])]
             # By thresholds of several scopes the same may be best.
             numbers = dict.fromkeys(number for _, number in best.values())
@@ -281,7 +283,9 @@ class Steps:
             functions += [function for _, function, _ in self._steps(state, weighted)]
         return list(dict.fromkeys(functions))
 
-    def _steps(self, state: State, tried: Sequence[tuple[int, Function]]) -> Iterator[tuple[float, Function, int]]:
+    def _steps(
+        self, state: State, tried: Sequence[tuple[int, CurveFunction]]
+    ) -> Iterator[tuple[float, CurveFunction, int]]:
         """Yield what each step explains, the step, and what it compares, for several comparisons and weights."""
         if not tried:
             return

@@ -15,7 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unperturbed.analysis.causal.regression.cells import Cells, Scope
-from unperturbed.analysis.causal.regression.forms import Function, Ids, Log, Power, Step, Term, product_of, steps_of
+from unperturbed.analysis.causal.regression.forms import (
+    CurveFunction,
+    Ids,
+    Log,
+    Power,
+    Step,
+    Term,
+    product_of,
+    steps_of,
+)
 from unperturbed.analysis.causal.regression.loops import compiled_loop
 from unperturbed.analysis.causal.regression.mechanism import Parameter
 from unperturbed.analysis.causal.regression.problem import TOLERANCE, Errors, State
@@ -77,7 +86,7 @@ def _slopes(
     terms: Sequence[Term], coefficients: Sequence[Floats], numbers: Mapping[str, Floats], ids: Ids, rows: int
 ) -> Floats:
     """Return the curve's derivatives by each exponent, of one function after the other: shape (exponents, rows)."""
-    found: dict[tuple[Function, int], Floats] = {}
+    found: dict[tuple[CurveFunction, int], Floats] = {}
     for term, by in zip(terms, coefficients, strict=True):
         for at, factor in enumerate(term.function.factors):
             if isinstance(factor, Power) and factor.fitted:
@@ -117,7 +126,7 @@ def _moved(state: State, steps: Floats) -> State | None:
     for part in (1.0, 0.5, 0.25):
         left = iter((steps * part).tolist())
         moved = {
-            one: Function(
+            one: CurveFunction(
                 tuple(
                     replace(factor, exponent=factor.exponent + next(left))
                     if isinstance(factor, Power) and factor.fitted
@@ -145,7 +154,7 @@ class Curve:
     degrees_of_freedom: int  # Rows less parameters
     covariance: Floats  # (parameters, parameters): Of the parameters that are kept
     kept: NDArray[np.bool_]  # (coefficients + exponents,): Which are linearly independent; others are 0
-    factor: Function | None  # Where errors are factors: what the curve is a multiple of
+    factor: CurveFunction | None  # Where errors are factors: what the curve is a multiple of
 
     def level(self, numbers: Mapping[str, Floats], ids: Ids, rows: int) -> Floats:
         """Return the curve in each row; its logarithm where errors are a factor."""
@@ -225,7 +234,7 @@ def _thresholds(state: State, curve: Curve, step: Step, reach: float) -> list[Pa
     jumps = np.zeros(problem.rows)
     for term, coefficients in zip(curve.terms, curve.coefficients, strict=True):
         if step in term.function.factors:
-            others = Function(tuple(one for one in term.function.factors if one != step))
+            others = CurveFunction(tuple(one for one in term.function.factors if one != step))
             jumps += coefficients[problem.ids(term.scope)] * problem.values(others)
     compared = product_of(step.compared, problem.numbers, problem.ids)
     which = problem.ids(step.scope)
@@ -258,7 +267,7 @@ def _where(cells: Cells, scope: Scope) -> list[tuple[Mapping[str, Category], ...
     ]
 
 
-def _name(function: Function, errors: Errors) -> tuple[str, Callable[[float], float]]:
+def _name(function: CurveFunction, errors: Errors) -> tuple[str, Callable[[float], float]]:
     """Return what a coefficient is called, and what makes its shown value."""
     products = errors == "factor"
     match function.factors:

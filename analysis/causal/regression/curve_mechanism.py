@@ -11,7 +11,7 @@ import numpy as np
 
 from unperturbed.analysis.causal.regression.cells import Cells, Scope
 from unperturbed.analysis.causal.regression.curve import Curve, curve_of, parameters_of
-from unperturbed.analysis.causal.regression.forms import Factor, Function, Log, Power, Step
+from unperturbed.analysis.causal.regression.forms import CurveFunction, Factor, Log, Power, Step
 from unperturbed.analysis.causal.regression.mechanism import Cell, Columns, Inputs, Mechanism, Parameter
 from unperturbed.analysis.causal.regression.problem import RESOLUTION, Coding, Errors, State, make_problem
 from unperturbed.analysis.causal.regression.search import shortest_state
@@ -43,9 +43,9 @@ def formula_of(target: str, curve: Curve, cells: Cells, where: Mapping[str, Cate
             return factor
         return Step(factor.compared, Scope(), (factor.thresholds[value_of(factor.scope)],))
 
-    parts: dict[Function, float] = {}
+    parts: dict[CurveFunction, float] = {}
     for term, coefficients in zip(curve.terms, curve.coefficients, strict=True):
-        function = Function(tuple(map(of_cell, term.function.factors)))
+        function = CurveFunction(tuple(map(of_cell, term.function.factors)))
         parts[function] = parts.get(function, 0.0) + float(coefficients[value_of(term.scope)])
     if curve.errors == "factor":
         return f"{target} = {_product(parts, curve.factor)}" + ("" if exact else f"  {_factor(curve.spread)}")
@@ -63,7 +63,7 @@ def _factor(spread: float) -> str:
     return f"± {_percent(factor - 1)}" if factor < 2 else f"× or ÷ {factor:.2g}"
 
 
-def _sum(parts: Mapping[Function, float]) -> str:
+def _sum(parts: Mapping[CurveFunction, float]) -> str:
     text = ""
     for function, coefficient in sorted(parts.items(), key=lambda one: -_degree(one[0])):
         if coefficient == 0:
@@ -76,7 +76,7 @@ def _sum(parts: Mapping[Function, float]) -> str:
     return text or "0"
 
 
-def _scaled(function: Function, coefficient: float) -> str:
+def _scaled(function: CurveFunction, coefficient: float) -> str:
     """Return a coefficient times a function; inverses are written as divisions."""
     above = [one for one in function.factors if not (isinstance(one, Power) and one.exponent == -1 and not one.fitted)]
     below = [one.name for one in function.factors if isinstance(one, Power) and one not in above]
@@ -84,7 +84,7 @@ def _scaled(function: Function, coefficient: float) -> str:
     return "/".join([shown, *below])
 
 
-def _product(parts: Mapping[Function, float], multiple_of: Function | None) -> str:
+def _product(parts: Mapping[CurveFunction, float], multiple_of: CurveFunction | None) -> str:
     texts, first = [], 1.0
     for function, coefficient in parts.items():
         match function.factors:
@@ -99,7 +99,7 @@ def _product(parts: Mapping[Function, float], multiple_of: Function | None) -> s
     return "·".join([_number(first) if multiple_of is None else _scaled(multiple_of, first), *texts])
 
 
-def _degree(function: Function) -> float:
+def _degree(function: CurveFunction) -> float:
     factors: Sequence[object] = function.factors
     return sum(one.exponent for one in factors if isinstance(one, Power)) + 0.1 * sum(
         isinstance(one, Log) for one in factors

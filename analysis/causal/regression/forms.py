@@ -157,7 +157,7 @@ Factor = Power | Log | Step
 
 
 @dataclass(frozen=True)
-class Function:
+class CurveFunction:
     """A product of factors; 1 where there are none."""
 
     factors: tuple[Factor, ...] = ()
@@ -224,14 +224,14 @@ class Function:
         return "·".join(one.text() for one in self.factors) or "1"
 
 
-CONSTANT = Function()
+CONSTANT = CurveFunction()
 
 
 @dataclass(frozen=True)
 class Term:
     """A function with a coefficient for each value of a scope."""
 
-    function: Function
+    function: CurveFunction
     scope: Scope
 
 
@@ -248,40 +248,40 @@ _MOST_IN_PRODUCTS = 8
 """Parents beyond these are not multiplied with each other: their products would outnumber all else."""
 
 
-def functions_of(numbers: Mapping[str, Floats]) -> list[Function]:
+def functions_of(numbers: Mapping[str, Floats]) -> list[CurveFunction]:
     """Return candidates for a curve: powers, roots, inverse and logarithm of each parent, products of two and three."""
     found = [CONSTANT]
     for name, x in numbers.items():
         distinct = _distinct(x)
-        found += [Function((Power(name, float(degree)),)) for degree in range(1, highest_degree(x) + 1)]
+        found += [CurveFunction((Power(name, float(degree)),)) for degree in range(1, highest_degree(x) + 1)]
         if distinct < 3:
             continue
         if (x != 0).all():
-            found += [Function((Power(name, -1.0),)), Function((Power(name, -2.0),))]
+            found += [CurveFunction((Power(name, -1.0),)), CurveFunction((Power(name, -2.0),))]
         if (x >= 0).all():
-            found.append(Function((Power(name, 0.5),)))
+            found.append(CurveFunction((Power(name, 0.5),)))
         if (x > 0).all():
-            found += [Function((Log(name),)), Function((Power(name), Log(name)))]
+            found += [CurveFunction((Log(name),)), CurveFunction((Power(name), Log(name)))]
             if distinct > 3:
-                found += [Function((Power(name, exponent, fitted=True),)) for exponent in _EXPONENTS]
+                found += [CurveFunction((Power(name, exponent, fitted=True),)) for exponent in _EXPONENTS]
     names = list(numbers)[:_MOST_IN_PRODUCTS]
     for one, other in combinations(names, 2):
-        found.append(Function((Power(one), Power(other))))
+        found.append(CurveFunction((Power(one), Power(other))))
     for one, other in permutations(names, 2):
-        found.append(Function((Power(one, 2.0), Power(other))))
+        found.append(CurveFunction((Power(one, 2.0), Power(other))))
         if (numbers[other] != 0).all():
-            found.append(Function((Power(one), Power(other, -1.0))))
-    found += [Function(tuple(Power(one) for one in three)) for three in combinations(names, 3)]
+            found.append(CurveFunction((Power(one), Power(other, -1.0))))
+    found += [CurveFunction(tuple(Power(one) for one in three)) for three in combinations(names, 3)]
     return found
 
 
-def logarithmic_functions_of(numbers: Mapping[str, Floats]) -> list[Function]:
+def logarithmic_functions_of(numbers: Mapping[str, Floats]) -> list[CurveFunction]:
     """Return candidates for the logarithm of a product curve: powers of positive parents, exponentials of all."""
     found = [CONSTANT]
     for name, x in numbers.items():
         if (x > 0).all():
-            found.append(Function((Log(name),)))
-        found.append(Function((Power(name),)))
+            found.append(CurveFunction((Log(name),)))
+        found.append(CurveFunction((Power(name),)))
     return found
 
 
@@ -290,10 +290,10 @@ def highest_degree(x: Floats) -> int:
     return min(_HIGHEST_DEGREE, _distinct(x) - 1)
 
 
-def multiply(function: Function, factor: Factor) -> Function:
+def multiply(function: CurveFunction, factor: Factor) -> CurveFunction:
     """Return a function multiplied by a factor: exponents of the same parent are added."""
     if not isinstance(factor, Power) or factor.fitted:
-        return Function((*function.factors, factor))
+        return CurveFunction((*function.factors, factor))
     kept: list[Factor] = []
     exponent = factor.exponent
     for one in function.factors:
@@ -303,10 +303,10 @@ def multiply(function: Function, factor: Factor) -> Function:
             kept.append(one)
     if exponent:
         kept.append(Power(factor.name, exponent))
-    return Function(tuple(sorted(kept, key=_kind)))
+    return CurveFunction(tuple(sorted(kept, key=_kind)))
 
 
-def is_moderate(function: Function) -> bool:
+def is_moderate(function: CurveFunction) -> bool:
     """Tell whether all exponents are ones that a curve may have."""
     return all(abs(factor.exponent) <= _HIGHEST_EXPONENT for factor in function.factors if isinstance(factor, Power))
 

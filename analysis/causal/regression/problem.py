@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unperturbed.analysis.causal.regression.cells import Cells, Scope
-from unperturbed.analysis.causal.regression.forms import Function, Term
+from unperturbed.analysis.causal.regression.forms import CurveFunction, Term
 from unperturbed.analysis.causal.regression.loops import compiled_loop
 from unperturbed.analysis.causal.table.variables import Codes, Floats
 
@@ -40,7 +40,7 @@ OPERATION_BITS = 8
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class CurveProblem:
     """A target and the parents that are to explain it."""
 
     target: Floats  # (rows,): Sorted by cell, and weighted; its logarithm where errors are a factor
@@ -57,10 +57,10 @@ class Problem:
     constant_bits: float  # Of L(D | H): what changes with the kind of errors, so that they compare
     least_bits: float  # Lower bound of L(D | H)
     # Where errors are factors: what the curve is a multiple of, and the target was divided by.
-    factor: Function | None = None
+    factor: CurveFunction | None = None
     _ids: dict[Scope, Codes] = field(default_factory=dict)
-    _values: dict[Function, Floats] = field(default_factory=dict)
-    _function_bits: dict[Function, float] = field(default_factory=dict)
+    _values: dict[CurveFunction, Floats] = field(default_factory=dict)
+    _function_bits: dict[CurveFunction, float] = field(default_factory=dict)
 
     @property
     def rows(self) -> int:
@@ -82,7 +82,7 @@ class Problem:
             self._ids[scope] = self.cells.ids(scope, self.codes, self.rows)
         return self._ids[scope]
 
-    def values(self, function: Function) -> Floats:
+    def values(self, function: CurveFunction) -> Floats:
         """Return a function in each row, weighted: float64, shape (rows,)."""
         known = self._values.get(function)
         if known is None:
@@ -113,7 +113,7 @@ class Problem:
             0.5 * self.rows * np.log2(np.maximum(rss, least) / self.rows) + self.constant_bits, self.least_bits
         )
 
-    def function_bits(self, function: Function) -> float:
+    def function_bits(self, function: CurveFunction) -> float:
         """Return what a function adds to L(H) if it was not encoded before, without its coefficients."""
         known = self._function_bits.get(function)
         if known is None:
@@ -145,11 +145,11 @@ class Problem:
         """Fit terms."""
         return State(self, (), np.zeros((0, self.rows)), self.target, 0.0).extended(terms)
 
-    def divided_by(self, factor: Function) -> Problem:
+    def divided_by(self, factor: CurveFunction) -> CurveProblem:
         """Return the same of a curve that is a multiple of a positive function, where errors are factors."""
         return replace(self, target=self.target - np.log(self.values(factor)), factor=factor, _values={})
 
-    def weighted_by(self, level: Floats) -> Problem:
+    def weighted_by(self, level: Floats) -> CurveProblem:
         """Return the same with errors in proportion to a curve: float64, shape (rows,), in this problem's order."""
         y = self.target / self.weights
         bits = float(np.log2(level).sum())
@@ -160,7 +160,7 @@ class Problem:
 class State:
     """Terms, fitted."""
 
-    problem: Problem  # The regression
+    problem: CurveProblem  # The regression
     terms: tuple[Term, ...]  # The terms
     basis: Floats  # (coefficients, rows): Orthonormal; as many vectors as independent coefficients
     residual: Floats  # (rows,): What the terms leave of the target
@@ -223,7 +223,7 @@ def make_problem(
     errors: Errors = "even",
     coding: Coding = "corrected",
     level: Floats | None = None,
-) -> Problem:
+) -> CurveProblem:
     """Set a regression up.
 
     `target`: float64, shape (rows,). Positive where errors are not even.
@@ -243,7 +243,7 @@ def make_problem(
     spread = float(np.std(target)) * RESOLUTION
     # Of a target that does not vary, the size of its rounding errors is all there is.
     floor = max(spread, float(np.abs(target).max()) * 1e-12, np.finfo(float).tiny ** 0.25) ** 2
-    return Problem(
+    return CurveProblem(
         target=np.log(y) if errors == "factor" else y / level,
         weights=1 / level,
         numbers={name: np.ascontiguousarray(x[order]) for name, x in numbers.items()},

@@ -23,7 +23,7 @@ from unperturbed.analysis.causal.regression.cells import Scope
 from unperturbed.analysis.causal.regression.curve import coefficients_of, refine_exponents
 from unperturbed.analysis.causal.regression.forms import (
     CONSTANT,
-    Function,
+    CurveFunction,
     Power,
     Step,
     Term,
@@ -32,7 +32,7 @@ from unperturbed.analysis.causal.regression.forms import (
     product_of,
     steps_of,
 )
-from unperturbed.analysis.causal.regression.problem import OPERATION_BITS, Errors, Problem, State
+from unperturbed.analysis.causal.regression.problem import OPERATION_BITS, CurveProblem, Errors, State
 from unperturbed.analysis.causal.table.variables import Floats
 
 _FEWEST, _MOST = 3, 60
@@ -82,7 +82,7 @@ def _replaced(state: State, at: int, term: Term) -> State:
 
 
 def _group_values(
-    problem: Problem, values: Floats, weights: Floats, rss: float, parameters: int
+    problem: CurveProblem, values: Floats, weights: Floats, rss: float, parameters: int
 ) -> tuple[int, ...] | None:
     """Return the grouping of values of least description length: neighbours by size, by dynamic programming."""
     size = len(values)
@@ -116,21 +116,21 @@ def _group_values(
     return tuple(groups_of.tolist())
 
 
-def _share_thresholds(rest: State, function: Function, scope: Scope) -> Function | None:
+def _share_thresholds(rest: State, function: CurveFunction, scope: Scope) -> CurveFunction | None:
     """Return the function with the best thresholds for each value of a scope; None if it has no such step."""
     problem = rest.problem
     steps = [one for one in function.factors if isinstance(one, Step) and one.scope == scope.ungrouped]
     if len(steps) != 1:
         return None
     (step,) = steps
-    others = Function(tuple(one for one in function.factors if one is not step))
+    others = CurveFunction(tuple(one for one in function.factors if one is not step))
     compared = product_of(step.compared, problem.numbers, problem.ids)
     falling = np.argsort(-compared, kind="stable").astype(np.int64)
     (best,) = best_thresholds(rest, compared[None], falling[None], problem.values(others)[None], scope, scope)
     if np.isnan(best[:, 1]).any():
         return None
     shared = Step(step.compared, scope, tuple(best[:, 1].tolist()))
-    return Function((*others.factors, shared))
+    return CurveFunction((*others.factors, shared))
 
 
 _MOST_TERMS = 8
@@ -141,10 +141,10 @@ _SAME_BITS = 1e-6
 _MOST_REPLACED = 16
 
 
-class Search:
+class CurveSearch:
     """The search for the curve of least description length."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: CurveProblem) -> None:
         self._problem = problem
         self._candidates = Candidates(problem)
 
@@ -210,7 +210,7 @@ class Search:
         best = state
         for name, x in problem.numbers.items():
             rest = problem.state([term for term in state.terms if term.function.names != {name}])
-            powers = [Function((Power(name, float(degree)),)) for degree in range(1, highest_degree(x) + 1)]
+            powers = [CurveFunction((Power(name, float(degree)),)) for degree in range(1, highest_degree(x) + 1)]
             own = np.cumsum([problem.function_bits(one) + OPERATION_BITS for one in powers])
             own -= 0 if rest.terms else OPERATION_BITS
             for scope in self._candidates.curve_scopes:
@@ -282,15 +282,15 @@ _WEIGHINGS, _SETTLED_BITS = 20, 1e-3
 """How often a curve's rows are weighed anew by it, and bits that need no further time."""
 
 
-def shortest_state(kinds: Sequence[Errors], problem_of: Callable[..., Problem]) -> State:
+def shortest_state(kinds: Sequence[Errors], problem_of: Callable[..., CurveProblem]) -> State:
     """Return the shortest description over all kinds of errors.
 
     `problem_of`: Makes the problem of a kind, `errors`, with the curve `level` that weighs proportional ones.
     """
-    started: dict[Errors, tuple[Search, State]] = {}
+    started: dict[Errors, tuple[CurveSearch, State]] = {}
 
-    def start(kind: Errors, level: Floats | None = None) -> tuple[Search, State]:
-        search = Search(problem_of(errors=kind, level=level))
+    def start(kind: Errors, level: Floats | None = None) -> tuple[CurveSearch, State]:
+        search = CurveSearch(problem_of(errors=kind, level=level))
         return search, search.initial()
 
     for kind in kinds:

@@ -35,7 +35,7 @@ _MOST_CUTS = 6
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class ProbabilityTable:
     """Probabilities of a discrete variable's values in each cell."""
 
     names: tuple[str, ...]  # Discrete parents that distinguish cells
@@ -60,13 +60,15 @@ class Table:
         return np.array([known.get(tuple(key), -1) for key in wanted.tolist()], np.int64)
 
 
-def shortest_table(target: Codes, categories: int, numbers: Mapping[str, Floats], codes: Mapping[str, Codes]) -> Table:
+def shortest_table(
+    target: Codes, categories: int, numbers: Mapping[str, Floats], codes: Mapping[str, Codes]
+) -> ProbabilityTable:
     """Return the table of least description length.
 
     `target`: int64, shape (rows,). Codes of the target.
     `numbers`, `codes`: Parents: continuous ones by numbers, discrete ones by codes, and those that are both in both.
     """
-    search = _Search(target, categories, numbers, codes)
+    search = _TableSearch(target, categories, numbers, codes)
     everything = tuple(codes)
     if len(everything) <= _ALL_SUBSETS:
         subsets = [subset for size in range(len(everything) + 1) for subset in combinations(everything, size)]
@@ -81,12 +83,12 @@ def shortest_table(target: Codes, categories: int, numbers: Mapping[str, Floats]
     return best
 
 
-def _length(table: Table) -> float:
+def _length(table: ProbabilityTable) -> float:
     return table.hypothesis_bits + table.data_bits
 
 
 @dataclass(frozen=True, eq=False)
-class _Search:
+class _TableSearch:
     """Tables of a target by its parents."""
 
     target: Codes
@@ -94,7 +96,7 @@ class _Search:
     numbers: Mapping[str, Floats]
     codes: Mapping[str, Codes]
 
-    def table(self, names: tuple[str, ...]) -> Table:
+    def table(self, names: tuple[str, ...]) -> ProbabilityTable:
         """Return the table by some discrete parents; cut continuous ones where it shortens the table most, until none
         does."""
         numbers = {name: x for name, x in self.numbers.items() if name not in names}
@@ -128,7 +130,7 @@ class _Search:
         low, high = float(x[order[at]]), float(x[order[at + 1]])
         return low + (high - low) / 2
 
-    def _counted(self, names: tuple[str, ...], cuts: Mapping[str, tuple[float, ...]]) -> Table:
+    def _counted(self, names: tuple[str, ...], cuts: Mapping[str, tuple[float, ...]]) -> ProbabilityTable:
         keys, cells = np.unique(self._keys(names, cuts), axis=0, return_inverse=True)
         counts = np.zeros((len(keys), self.categories), np.int64)
         np.add.at(counts, (cells.reshape(-1), self.target), 1)
@@ -138,7 +140,7 @@ class _Search:
         present = counts[counts > 0]
         totals = counts.sum(axis=1)
         data = float((totals * np.log2(totals)).sum() - (present * np.log2(present)).sum())
-        return Table(names, dict(cuts), keys, counts, hypothesis, max(data, 0.0))
+        return ProbabilityTable(names, dict(cuts), keys, counts, hypothesis, max(data, 0.0))
 
     def _keys(self, names: Sequence[str], cuts: Mapping[str, tuple[float, ...]]) -> Codes:
         return _keys(names, cuts, self.numbers, self.codes, len(self.target))
@@ -168,7 +170,7 @@ class TableMechanism(Mechanism):
     ----------
     categories : tuple
         Values of the target, in the order of the table's columns.
-    table : Table
+    table : ProbabilityTable
         The frequencies.
     level : float
         Of the parameters' intervals.
@@ -177,7 +179,7 @@ class TableMechanism(Mechanism):
     """
 
     categories: tuple[Category, ...]
-    table: Table
+    table: ProbabilityTable
     level: float
     observed: Codes
     _parents: Cells

@@ -39,7 +39,7 @@ _DERIVATIVE_WANTED = (
 
 
 @dataclass(frozen=True)
-class Derivative:
+class DerivativeOption:
     """A partial derivative with all other parameters held constant."""
 
     of: str  # The column that is derived
@@ -48,7 +48,7 @@ class Derivative:
 
 
 @dataclass(frozen=True)
-class Curve:
+class CurveOption:
     """The curve of a variable over numbers, one in each cell of discrete variables."""
 
     target: str
@@ -117,16 +117,16 @@ def read_arrow(text: str, option: str) -> Arrow:
     return unquote(whole[1], option), unquote(whole[2], option)
 
 
-def read_derivative(text: str, option: str) -> Derivative:
+def read_derivative(text: str, option: str) -> DerivativeOption:
     """Read `d COLUMN / d PARAMETER`, optionally followed by `from VALUE to VALUE`. SpecError if it is neither."""
     whole = _DERIVATIVE.fullmatch(text)
     if whole is None:
         raise SpecError(f"{option} {text.strip()}: {_DERIVATIVE_WANTED}")
     ends = (unquote(whole[3], option), unquote(whole[4], option)) if whole[3] else None
-    return Derivative(unquote(whole[1], option), unquote(whole[2], option), ends)
+    return DerivativeOption(unquote(whole[1], option), unquote(whole[2], option), ends)
 
 
-def read_named_derivative(text: str, option: str) -> tuple[str, Derivative]:
+def read_named_derivative(text: str, option: str) -> tuple[str, DerivativeOption]:
     """Read `NAME = d COLUMN / d PARAMETER`."""
     name, *rest = split(text, "=")
     if not rest:
@@ -134,13 +134,13 @@ def read_named_derivative(text: str, option: str) -> tuple[str, Derivative]:
     return unquote(name, option), read_derivative("=".join(rest), option)
 
 
-def read_curve(text: str, option: str) -> Curve:
+def read_curve(text: str, option: str) -> CurveOption:
     """Read `TARGET over NAMES in NAMES`. SpecError where it is something else."""
     halves = split(f" {text} ", "over")
     ends = split(halves[1], "in") if len(halves) == 2 else []
     if len(ends) != 2 or not all(part.strip() for part in (halves[0], *ends)):
         raise SpecError(f"{option} {text.strip()}: {_CURVE_WANTED}")
-    return Curve(unquote(halves[0], option), names_of(ends[0], option), names_of(ends[1], option))
+    return CurveOption(unquote(halves[0], option), names_of(ends[0], option), names_of(ends[1], option))
 
 
 _KINDS = ("discrete", "continuous")
@@ -232,17 +232,17 @@ def _read_derived(value: Any) -> dict[str, str]:
     return _read_each(_mapping(value, otherwise), read)
 
 
-def _read_derivatives(value: Any) -> dict[str, Derivative]:
-    def read(name: object, text: Any) -> Derivative:
-        return text if isinstance(text, Derivative) else read_derivative(str(text), str(name))
+def _read_derivatives(value: Any) -> dict[str, DerivativeOption]:
+    def read(name: object, text: Any) -> DerivativeOption:
+        return text if isinstance(text, DerivativeOption) else read_derivative(str(text), str(name))
 
     otherwise = "derivatives are a mapping of names: {gain: d T / d kernel from 5/3 to 9/7}"
     return _read_each(_mapping(value, otherwise), read)
 
 
-def _read_curves(value: Any) -> tuple[Curve, ...]:
-    def read(_: object, text: Any) -> Curve:
-        return text if isinstance(text, Curve) else read_curve(str(text), "curves")
+def _read_curves(value: Any) -> tuple[CurveOption, ...]:
+    def read(_: object, text: Any) -> CurveOption:
+        return text if isinstance(text, CurveOption) else read_curve(str(text), "curves")
 
     return tuple(_read_each(_items(value), read).values())
 
@@ -270,9 +270,11 @@ class PriorKnowledge(BaseModel):
     log: _Names = ()  # Columns whose logarithm is analysed in their place
     variables: _Names = ()  # Columns that are analysed; empty for all
     # Partial derivatives: the rows are then the steps of their parameter.
-    derivatives: Annotated[dict[str, Derivative], BeforeValidator(_read_derivatives)] = Field(default_factory=dict)
+    derivatives: Annotated[dict[str, DerivativeOption], BeforeValidator(_read_derivatives)] = Field(
+        default_factory=dict
+    )
     # Curves whose parameters are variables: the rows are then cells.
-    curves: Annotated[tuple[Curve, ...], BeforeValidator(_read_curves)] = ()
+    curves: Annotated[tuple[CurveOption, ...], BeforeValidator(_read_curves)] = ()
     _file: str = PrivateAttr(default="")
     _positions: dict[str, Position] = PrivateAttr(default_factory=dict)
 
@@ -401,7 +403,7 @@ def parse_options(given: argparse.Namespace) -> PriorKnowledge:
     for name, kind in kinds.items():
         if kind not in _KINDS:
             raise SpecError(f"--kinds {given.kinds}: {name} is to be discrete or continuous, not {kind!r}")
-    derivatives: dict[str, Derivative] = {}
+    derivatives: dict[str, DerivativeOption] = {}
     for text in given.derivative:
         name, derivative = read_named_derivative(text, "--derivative")
         if name in derivatives:
