@@ -16,12 +16,15 @@ from unperturbed.analysis.causal.derived_tables.definitions import (
     read_definitions,
     undefined_rows,
 )
-from unperturbed.analysis.causal.derived_tables.derivatives import PartialDerivative, partial_derivative
-from unperturbed.analysis.causal.derived_tables.step_table import StepTable, step_table
+from unperturbed.analysis.causal.derived_tables.steps import (
+    PartialDerivative,
+    StepTable,
+    partial_derivative,
+    step_table,
+)
 from unperturbed.analysis.causal.discovery.adjacency import Separation
-from unperturbed.analysis.causal.discovery.equivalence import Equivalence
-from unperturbed.analysis.causal.independence.base import IndependenceTest, Outcome
-from unperturbed.analysis.causal.independence.methods import independence_tests
+from unperturbed.analysis.causal.discovery.refinement import Equivalence
+from unperturbed.analysis.causal.independence.methods import IndependenceTest, Outcome, independence_tests
 from unperturbed.analysis.causal.independence.methods.paper import PaperTest
 from unperturbed.analysis.causal.independence.methods.regression import RegressionTest
 from unperturbed.analysis.causal.learning import learn
@@ -29,11 +32,10 @@ from unperturbed.analysis.causal.model.export import to_dot, to_gml, to_graphml
 from unperturbed.analysis.causal.model.markov import Claim, MarkovCheck, ScreeningOff
 from unperturbed.analysis.causal.model.prediction import Forecast, ForecastVariable, causal_order
 from unperturbed.analysis.causal.model.result import CausalModel, Edge
-from unperturbed.analysis.causal.regression.curves.mechanism import CurveMechanism
+from unperturbed.analysis.causal.regression.curve_mechanism import CurveMechanism
 from unperturbed.analysis.causal.regression.fit import fit_mechanism
-from unperturbed.analysis.causal.regression.mechanism import Cell, Mechanism
-from unperturbed.analysis.causal.regression.parameters import Parameter
-from unperturbed.analysis.causal.regression.tables.mechanism import TableMechanism
+from unperturbed.analysis.causal.regression.mechanism import Cell, Mechanism, Parameter
+from unperturbed.analysis.causal.regression.table_mechanism import TableMechanism
 from unperturbed.analysis.causal.table.knowledge import Knowledge
 from unperturbed.analysis.causal.table.variables import (
     Category,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from unperturbed.analysis.causal.derived_tables.curve_parameters import CurveParameters
     from unperturbed.analysis.causal.discovery.adjacency import Separation
-    from unperturbed.analysis.causal.model.markov import Claim, MarkovCheck, ScreeningOff
+    from unperturbed.analysis.causal.model.markov import CheckedClaims, Claim, MarkovCheck
     from unperturbed.analysis.causal.model.prediction import Forecast, ForecastVariable
     from unperturbed.analysis.causal.model.result import CausalModel, Edge
     from unperturbed.analysis.causal.regression.mechanism import Mechanism
@@ -286,7 +286,7 @@ def curve_table(found: CurveParameters) -> Table:
     )
 
 
-def claims_table(check: MarkovCheck | ScreeningOff) -> Table:
+def claims_table(check: CheckedClaims) -> Table:
     """Return the independences that were tested, refuted ones first."""
     columns = (
         Column("pair"),

@@ -25,17 +25,15 @@ import numpy as np
 
 from unperturbed.analysis.causal.discovery.adjacency import Pair, Separation, find_adjacencies, pair_of
 from unperturbed.analysis.causal.discovery.agreement import Agreed, Descriptions, agree
-from unperturbed.analysis.causal.discovery.equivalence import WORTH_A_PARENT, Bits, Relations
-from unperturbed.analysis.causal.discovery.refinement import Refined, refine
-from unperturbed.analysis.causal.independence.base import IndependenceTest
-from unperturbed.analysis.causal.independence.methods import independence_tests
+from unperturbed.analysis.causal.discovery.refinement import WORTH_A_PARENT, Bits, Refined, Relations, refine
+from unperturbed.analysis.causal.independence.methods import IndependenceTest, independence_tests
 from unperturbed.analysis.causal.independence.methods.regression import RegressionTest
 from unperturbed.analysis.causal.model.markov import p_value_of_residuals
-from unperturbed.analysis.causal.model.result import CausalModel, Edge, Settings
-from unperturbed.analysis.causal.regression.curves.mechanism import CurveMechanism
-from unperturbed.analysis.causal.regression.curves.problem import OPERATION_BITS
+from unperturbed.analysis.causal.model.result import CausalModel, Edge, LearningSettings
+from unperturbed.analysis.causal.regression.curve_mechanism import CurveMechanism
 from unperturbed.analysis.causal.regression.fit import fit_mechanism, is_counted
 from unperturbed.analysis.causal.regression.mechanism import Mechanism
+from unperturbed.analysis.causal.regression.problem import OPERATION_BITS
 from unperturbed.analysis.causal.table.knowledge import Arrow, Knowledge
 from unperturbed.analysis.causal.table.variables import Data, Kind, prepare
 from unperturbed.analysis.multiple_testing import benjamini_hochberg
@@ -148,7 +146,7 @@ def learn(
         [one.name for one in data.exclusions],
         [one.name for one in data.exclusions if one.is_constant],
     )
-    learning = _Learning(data, known, Settings(test, alpha, depth, subsamples, seed))
+    learning = _Learning(data, known, LearningSettings(test, alpha, depth, subsamples, seed))
     return learning.model(quantify=quantify)
 
 
@@ -160,7 +158,7 @@ class _Tests:
     regression: RegressionTest
 
     @classmethod
-    def create(cls, data: Data, settings: Settings) -> _Tests:
+    def create(cls, data: Data, settings: LearningSettings) -> _Tests:
         """Return the tests on a table."""
         selected = independence_tests()[settings.test].create(data, alpha=settings.alpha, seed=settings.seed)
         shared = selected.screening
@@ -170,7 +168,7 @@ class _Tests:
 
 
 class _Learning:
-    def __init__(self, data: Data, knowledge: Knowledge, settings: Settings) -> None:
+    def __init__(self, data: Data, knowledge: Knowledge, settings: LearningSettings) -> None:
         self._data = data
         self._knowledge = knowledge
         self._settings = settings

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from unperturbed.analysis import compiling
-from unperturbed.analysis.causal.independence.compiled import compiled_loop
+from unperturbed.analysis.causal.independence.loops import compiled_loop
 from unperturbed.harness.cli.warming import warmers
 
 WRITTEN = {

@@ -19,8 +19,7 @@ import polars as pl
 
 from unperturbed.analysis.causal.describe import curve_table
 from unperturbed.analysis.causal.regression.fit import fit_mechanism
-from unperturbed.analysis.causal.regression.mechanism import Mechanism
-from unperturbed.analysis.causal.regression.parameters import Parameter
+from unperturbed.analysis.causal.regression.mechanism import Mechanism, Parameter
 from unperturbed.analysis.causal.table.variables import Data, Kind, prepare
 from unperturbed.common.extras import LazyLibrary
 from unperturbed.common.result import Result, finite_or_none

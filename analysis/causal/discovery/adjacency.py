@@ -6,16 +6,17 @@ a conditioning set can be found that renders both variables independent." Taken 
 a size of sets began, so that the order of columns does not matter.
 
 Section 6.2: if X separates Y from Z, and Y separates X from Z, both edges to Z would be removed and Z would be left
-without a cause. Such X and Y are *equivalent* for Z: both stay here, and `equivalence` decides between them.
+without a cause. Such X and Y are *equivalent* for Z: both stay here, and `refinement` decides between them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from types import MappingProxyType
 
-from unperturbed.analysis.causal.independence.base import IndependenceTest, Outcome
+from unperturbed.analysis.causal.independence.methods import IndependenceTest, Outcome
 from unperturbed.analysis.causal.table.knowledge import Knowledge
 
 Pair = frozenset[str]
@@ -69,6 +70,36 @@ class Skeleton:
     tests: int  # Number of tests that were run
 
 
+class WorkingGraph:
+    """An undirected graph while it is searched: neighbours, and what was found of each pair of variables."""
+
+    def __init__(
+        self,
+        adjacent: Mapping[str, Collection[str]],
+        separations: Mapping[Pair, Separation] = MappingProxyType({}),
+        p_values: Mapping[Pair, float] = MappingProxyType({}),
+    ) -> None:
+        self.neighbours = {name: set(near) for name, near in adjacent.items()}
+        self.separations = dict(separations)
+        self.p_values = dict(p_values)
+
+    def adjacent(self) -> dict[str, frozenset[str]]:
+        """Return the neighbours as they are now."""
+        return {name: frozenset(near) for name, near in self.neighbours.items()}
+
+    def connect(self, one: str, other: str) -> None:
+        """Make two variables neighbours."""
+        self.neighbours[one].add(other)
+        self.neighbours[other].add(one)
+        self.separations.pop(pair_of(one, other), None)
+
+    def separate(self, found: Separation) -> None:
+        """Remove an edge with its reason."""
+        self.neighbours[found.one].discard(found.other)
+        self.neighbours[found.other].discard(found.one)
+        self.separations[pair_of(found.one, found.other)] = found
+
+
 def pair_of(one: str, other: str) -> Pair:
     """Return two names as a pair without order."""
     return frozenset((one, other))
@@ -89,14 +120,14 @@ def find_adjacencies(
     `screening`: Runs first, and alone for equivalent variables; `test` confirms before an edge is removed. By default
     `test`.
     """
-    search = _Search(tuple(names), test, screening or test, knowledge)
+    search = _AdjacencySearch(tuple(names), test, screening or test, knowledge)
     for size in range(depth + 1):
         if not search.search_size(size):
             break
     return search.skeleton()
 
 
-class _Search:
+class _AdjacencySearch:
     """The state of a search: neighbours so far, and the evidence for each removal."""
 
     def __init__(
@@ -107,19 +138,16 @@ class _Search:
         self._screening = screening
         self._knowledge = knowledge
         self._pairs = [(a, b) for a, b in combinations(names, 2) if not knowledge.never_adjacent(a, b)]
-        self._neighbours: dict[str, set[str]] = {name: set() for name in names}
+        self._graph = WorkingGraph(dict.fromkeys(names, ()))
         for a, b in self._pairs:
-            self._neighbours[a].add(b)
-            self._neighbours[b].add(a)
-        self._separations: dict[Pair, Separation] = {}
+            self._graph.connect(a, b)
         self._dispensable: dict[Dispensable, None] = {}
-        self._p_values: dict[Pair, float] = {}
         self._trivial: dict[Pair, list[frozenset[str]]] = {}
         self._tests = 0
 
     def search_size(self, size: int) -> bool:
         """Try all sets of one size; return whether there was any."""
-        before = {name: frozenset(near) for name, near in self._neighbours.items()}
+        before = self._graph.adjacent()
         any_tested = False
         removed: list[Separation] = []
         for a, b in self._pairs:
@@ -132,7 +160,8 @@ class _Search:
                     removed.append(found)
                     break
         for found in removed:
-            self._remove(found)
+            self._graph.separate(found)
+            self._graph.p_values[pair_of(found.one, found.other)] = found.p_value
         return any_tested
 
     def _separation(
@@ -154,7 +183,7 @@ class _Search:
             if self._test is not self._screening:
                 outcome = self._test.test(a, b, given)
         if not outcome.independent:
-            self._p_values[key] = max(self._p_values.get(key, outcome.p_value), outcome.p_value)
+            self._graph.p_values[key] = max(self._graph.p_values.get(key, outcome.p_value), outcome.p_value)
             return None
         return Separation(a, b, given, outcome.p_value, outcome.bits, outcome.determined)
 
@@ -166,9 +195,9 @@ class _Search:
 
     def skeleton(self) -> Skeleton:
         """Return the result of the search."""
-        kept = tuple(one for one in self._dispensable if one.name in self._neighbours[one.target])
-        adjacent = {name: frozenset(near) for name, near in self._neighbours.items()}
-        return Skeleton(self._names, adjacent, dict(self._separations), kept, dict(self._p_values), self._tests)
+        graph = self._graph
+        kept = tuple(one for one in self._dispensable if one.name in graph.neighbours[one.target])
+        return Skeleton(self._names, graph.adjacent(), graph.separations, kept, graph.p_values, self._tests)
 
     def _sets(self, a: str, b: str, size: int, before: Mapping[str, frozenset[str]]) -> Iterator[tuple[str, ...]]:
         """Yield the sets of neighbours of either end, each once, in the table's order."""
@@ -197,8 +226,8 @@ class _Search:
         found_any = False
         for one, target in ((a, b), (b, a)):
             for other in given:
-                past = self._separations.get(pair_of(other, target))
-                if other not in before[target] | self._neighbours[target] and not (past and one in past.given):
+                past = self._graph.separations.get(pair_of(other, target))
+                if other not in before[target] | self._graph.neighbours[target] and not (past and one in past.given):
                     continue
                 held = self._separating_rest(other, target, one, [name for name in given if name != other])
                 if held is None:
@@ -208,9 +237,7 @@ class _Search:
                 self._dispensable[Dispensable(other, target, frozenset((one, *held)))] = None
                 if past:
                     self._dispensable[Dispensable(other, target, frozenset(past.given))] = None
-                    del self._separations[pair_of(other, target)]
-                    self._neighbours[other].add(target)
-                    self._neighbours[target].add(other)
+                    self._graph.connect(other, target)
         return found_any
 
     def _separating_rest(self, other: str, target: str, by: str, rest: Sequence[str]) -> tuple[str, ...] | None:
@@ -226,11 +253,3 @@ class _Search:
                 ):
                     return held
         return None
-
-    def _remove(self, found: Separation) -> None:
-        """Remove an edge with its reason."""
-        key = pair_of(found.one, found.other)
-        self._neighbours[found.one].discard(found.other)
-        self._neighbours[found.other].discard(found.one)
-        self._separations[key] = found
-        self._p_values[key] = found.p_value

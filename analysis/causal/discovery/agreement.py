@@ -22,14 +22,42 @@ import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
-from unperturbed.analysis.causal.discovery.adjacency import Separation, pair_of
-from unperturbed.analysis.causal.discovery.contradiction import Contradiction
-from unperturbed.analysis.causal.discovery.equivalence import TIE_BITS, WORTH_A_PARENT, Bits
+from unperturbed.analysis.causal.discovery.adjacency import Separation, WorkingGraph, pair_of
 from unperturbed.analysis.causal.discovery.orientation import Orientation, extend, orient
-from unperturbed.analysis.causal.discovery.refinement import Refined
-from unperturbed.analysis.causal.independence.base import IndependenceTest, Outcome
+from unperturbed.analysis.causal.discovery.refinement import TIE_BITS, WORTH_A_PARENT, Bits, Refined
+from unperturbed.analysis.causal.independence.methods import IndependenceTest, Outcome
 from unperturbed.analysis.causal.table.knowledge import Arrow, Knowledge
 from unperturbed.analysis.multiple_testing import benjamini_hochberg
+from unperturbed.common.wording import listing
+
+
+@dataclass(frozen=True)
+class Contradiction:
+    """A dependence in the data that a model denies."""
+
+    # target, other: The variable, and one that is neither its cause nor its effect in the model, although they are
+    # related.
+    target: str
+    other: str
+    given: tuple[str, ...]  # The target's parents
+    # By how much the target's description is shorter with the other one: of a dependence that only the test finds,
+    # too few for another parent; NaN if knowledge forbids this parent.
+    bits: float
+    p_value: float  # Of the test of their independence
+
+    def __str__(self) -> str:
+        given = f" given {listing(self.given)}" if self.given else ""
+        p_value = "" if math.isnan(self.p_value) else f" (p = {self.p_value:.2g})"
+        text = f"{self.target} depends on {self.other}{given}{p_value}"
+        if math.isnan(self.bits):
+            return f"{text}, but background knowledge forbids that {self.other} acts on {self.target}"
+        if self.bits <= WORTH_A_PARENT:
+            return f"{text}, but no formula with {self.other} that was tried is worth another cause"
+        return (
+            f"{text}, and {self.other} would shorten its description by {self.bits:.0f} bits, but no graph that was "
+            "tried holds both; give the order of the two (tiers)"
+        )
+
 
 _MOST_ROUNDS = 4
 _UNTESTED_WORTH = 2 * WORTH_A_PARENT
@@ -101,9 +129,7 @@ class _Agreement:
         self._knowledge = knowledge
         self._determined = determined
         self._alpha = alpha
-        self._near = {name: set(near) for name, near in graph.adjacent.items()}
-        self._separations = dict(graph.separations)
-        self._p_values = dict(graph.p_values)
+        self._graph = WorkingGraph(graph.adjacent, graph.separations, graph.p_values)
         self._equivalences = graph.equivalences
         self._inputs = tuple(name for name in names if name in knowledge.inputs)
         self._again: set[str] = set()
@@ -116,10 +142,9 @@ class _Agreement:
 
     def direct(self) -> None:
         """Direct all edges, open ones by assumption."""
-        adjacent = {name: frozenset(near) for name, near in self._near.items()}
         forbidden = (*self._knowledge.forbidden, *sorted(self._turned))
         known = replace(self._knowledge, forbidden=forbidden) if self._turned else self._knowledge
-        self._oriented = orient(adjacent, self._separations, known, determined=self._determined)
+        self._oriented = orient(self._graph.adjacent(), self._graph.separations, known, determined=self._determined)
         self._assumed = extend(self._names, self._oriented.directed, self._oriented.undirected, known)
         parents: dict[str, set[str]] = {name: set() for name in self._names}
         for source, target in (*self._oriented.directed, *self._assumed):
@@ -143,13 +168,13 @@ class _Agreement:
                     self._oriented = Orientation(one.directed | arrows, one.undirected, one.conflicts)
             self._correct_separations()
         contradictions = self._contradictions()
-        adjacent = {name: frozenset(near) for name, near in self._near.items()}
+        adjacent = self._graph.adjacent()
         equivalences = tuple(
             one
             for one in self._equivalences
             if adjacent[one.target].issuperset(one.kept) and adjacent[one.target].isdisjoint(one.left_out)
         )
-        graph = Refined(adjacent, dict(self._separations), equivalences, dict(self._p_values))
+        graph = Refined(adjacent, self._graph.separations, equivalences, self._graph.p_values)
         return Agreed(graph, self._oriented, self._assumed, frozenset(self._again), contradictions)
 
     def _search(self, target: str) -> bool:
@@ -361,30 +386,25 @@ class _Agreement:
         """Give a variable other parents."""
         given = self._sorted(parents)
         for name in self._sorted(self._parents[target] - parents):
-            self._near[name].discard(target)
-            self._near[target].discard(name)
-            self._note_separation(name, target, given)
+            self._separate(name, target, given)
         for name in self._sorted(parents - self._parents[target]):
             rest = [one for one in given if one != name]
-            self._near[name].add(target)
-            self._near[target].add(name)
-            self._separations.pop(pair_of(name, target), None)
-            self._p_values[pair_of(name, target)] = self._test.test(name, target, rest).p_value
+            self._graph.connect(name, target)
+            self._graph.p_values[pair_of(name, target)] = self._test.test(name, target, rest).p_value
         self._parents[target] = parents
 
-    def _note_separation(self, name: str, target: str, given: tuple[str, ...]) -> None:
+    def _separate(self, name: str, target: str, given: tuple[str, ...]) -> None:
         outcome = self._test.test(name, target, given)
-        found = Separation(name, target, given, outcome.p_value, outcome.bits, outcome.determined)
-        self._separations[pair_of(name, target)] = found
-        self._p_values[pair_of(name, target)] = outcome.p_value
+        self._graph.separate(Separation(name, target, given, outcome.p_value, outcome.bits, outcome.determined))
+        self._graph.p_values[pair_of(name, target)] = outcome.p_value
 
     def _correct_separations(self) -> None:
         """Let the parents of the later one separate pairs, where the set that did holds an effect of the two."""
         order = self._causes_first()
-        for found in list(self._separations.values()):
+        for found in list(self._graph.separations.values()):
             name, target = sorted((found.one, found.other), key=order.index)
             if any(target in self._ancestors(one) for one in found.given):
-                self._note_separation(name, target, self._sorted(self._parents[target]))
+                self._separate(name, target, self._sorted(self._parents[target]))
 
     def _bits(self, target: str, parents: Collection[str]) -> float:
         return self._descriptions.bits(target, self._sorted(parents))

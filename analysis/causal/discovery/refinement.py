@@ -1,5 +1,17 @@
 """Resolve equivalent parents by description length, then restore edges that the skeleton search removed by mistake.
 
+Lemeire et al., section 6.2: X and Y are information equivalent with respect to Z if, eq. (12) corrected,
+
+    X and Z are dependent, Y and Z are dependent, X ⊥ Z | Y and Y ⊥ Z | X,
+
+each given some W. (The paper prints X ⊥ Z as the first term, where its prose asks for dependence, and leaves out the
+second.) "We propose to connect the target variable with the information equivalent variable which has the simplest
+relation with the target", by the description length of section 7.2. Here sets compete: those that make all other
+candidates dispensable, each fitted as the target's parents. The shortest description wins; lengths that differ by less
+than half an operation are a tie, which goes to fewer variables, and then to the input. A value for each of the few
+sizes of a sweep is not a simple relation: any variable that distinguishes these sizes has as short a table, so that the
+formulas of numbers are compared.
+
 The search removes an edge when any set separates its ends. A set without a strong cause, or with a poor proxy of it,
 does that easily: cycles and time seem independent if the number of operations varies time by a factor of a thousand. So
 each variable whose causes are known by their order is checked against the Markov condition by which the paper validates
@@ -10,20 +22,240 @@ and shortens its description, becomes a cause.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 
-from unperturbed.analysis.causal.discovery.adjacency import Dispensable, Pair, Separation, Skeleton, pair_of
-from unperturbed.analysis.causal.discovery.equivalence import (
-    NEARLY_DETERMINED,
-    WORTH_A_PARENT,
-    Choice,
-    Equivalence,
-    Relations,
-    choose,
+from unperturbed.analysis.causal.discovery.adjacency import (
+    Dispensable,
+    Pair,
+    Separation,
+    Skeleton,
+    WorkingGraph,
+    pair_of,
 )
-from unperturbed.analysis.causal.independence.base import IndependenceTest, Outcome
+from unperturbed.analysis.causal.independence.methods import IndependenceTest, Outcome
 from unperturbed.analysis.causal.table.knowledge import Knowledge
+from unperturbed.common.wording import listing
+
+Bits = Callable[[str, tuple[str, ...]], float]
+"""Description length of a target by a set of parents."""
+
+TIE_BITS = 4.0
+"""Half an operation, which is 8 bits: one operation counts (figure 6: Z = a·Y, not a·X², where Y = X²)."""
+WORTH_A_PARENT = 10.0
+"""The bits that one more parent must save: an operation and a constant, 8 bits and ½log₂n."""
+NEARLY_DETERMINED = 0.25
+"""Share of a variable's variance, given others, below which a test has too little left to detect its effect."""
+_MOST_FITS = 40
+_MOST_ENUMERATED = 7
+
+
+@dataclass(frozen=True)
+class Equivalence:
+    """Two sets of variables that carry the same information about a target.
+
+    Attributes
+    ----------
+    target : str
+        The variable that both sets describe.
+    kept, left_out : tuple of str
+        The set that became its neighbours, and the one that did not.
+    given : tuple of str
+        The target's other neighbours that were held fixed as its parents.
+    kept_bits, left_out_bits : float
+        Description lengths of the target with either set; NaN where these are effects of the target.
+    """
+
+    target: str
+    kept: tuple[str, ...]
+    left_out: tuple[str, ...]
+    given: tuple[str, ...]
+    kept_bits: float
+    left_out_bits: float
+
+    def __str__(self) -> str:
+        text = f"{listing(self.kept)} and {listing(self.left_out)} carry the same information about {self.target}"
+        given = f" given {listing(self.given)}" if self.given else ""
+        return f"{text}{given}; {listing(self.kept)} kept because {self.reason}"
+
+    @property
+    def reason(self) -> str:
+        """Why the kept one was kept, in words."""
+        if math.isnan(self.kept_bits):
+            return f"both are effects of {self.target}, and it comes first"
+        less = self.left_out_bits - self.kept_bits
+        if less >= TIE_BITS:
+            return f"{'it describes' if len(self.kept) == 1 else 'they describe'} {self.target} in {less:.0f} bits less"
+        if len(self.kept) < len(self.left_out):
+            return "the descriptions are as long, and fewer variables are simpler"
+        return "the descriptions are as long, and it comes first"
+
+
+@dataclass(frozen=True)
+class ParentChoice:
+    """The neighbours of a target that stay, and why the others go."""
+
+    kept: frozenset[str]  # Of the candidates
+    equivalences: tuple[Equivalence, ...]  # The pairs of sets that were compared
+
+
+@dataclass(frozen=True)
+class Relations:
+    """What choosing needs to know of the variables."""
+
+    bits: Bits  # Description length of a target by parents, in the table's order
+    # Whether (name, target) are independent given the third argument.
+    separates: Callable[[str, str, Sequence[str]], bool]
+    # The share of a variable's variance that others do not explain: 0 if they determine it.
+    unexplained: Callable[[str, Sequence[str]], float]
+    is_determined: Callable[[str, Sequence[str]], bool]  # Whether others determine a variable
+    # Returns what to compare some equivalent parents by: between numbers, looking one up in a table takes a
+    # comparison for each of its values. By default `bits`.
+    bits_between: Callable[[Collection[str]], Bits] | None = None
+    # Whether a target's formula by parents, the second argument, is as good without one of them, the third, although
+    # a test found a dependence. By default never.
+    is_unused: Callable[[str, tuple[str, ...], str], bool] | None = None
+
+
+def choose(
+    target: str, candidates: Sequence[str], found: Iterable[Dispensable], relations: Relations, knowledge: Knowledge
+) -> ParentChoice:
+    """Choose between the candidates that make each other dispensable."""
+    evidence: dict[str, list[frozenset[str]]] = {}
+    for one in found:
+        if one.target == target and one.name in candidates and not knowledge.always_adjacent(one.name, target):
+            evidence.setdefault(one.name, []).append(one.given)
+    if not evidence:
+        return ParentChoice(frozenset(candidates), ())
+    return _Chooser(target, candidates, evidence, relations, knowledge).choice()
+
+
+class _Chooser:
+    """The choice for one target."""
+
+    def __init__(
+        self,
+        target: str,
+        candidates: Sequence[str],
+        evidence: Mapping[str, Sequence[frozenset[str]]],
+        relations: Relations,
+        knowledge: Knowledge,
+    ) -> None:
+        self._target = target
+        self._relations = relations
+        self._evidence = evidence
+        self._all = tuple(candidates)
+        self._place = {name: (knowledge.causal_order_key(name), number) for number, name in enumerate(candidates)}
+        self._settled = tuple(name for name in candidates if name not in evidence)
+        self._twins = self._find_twins(sorted(evidence, key=self._place.__getitem__))
+        self._contested = tuple(name for name in candidates if name in self._twins)
+        between = relations.bits_between
+        self._compared_bits = relations.bits if between is None else between(list(evidence))
+
+    def choice(self) -> ParentChoice:
+        """Return the shortest sufficient set, and the sets that carry the same information."""
+        options = self._sufficient()[:_MOST_FITS]
+        best = self._shortest(options)
+        kept = self._add_nearly_determined(best)
+        compared = [(best, option) for option in options if best - option and option - kept]
+        for name in sorted(kept & self._twins.keys(), key=self._place.__getitem__):
+            ways = [kept - {name} | {twin} for twin in (name, *self._twins[name])]
+            kept = self._shortest(ways)
+            compared += [(kept, way) for way in ways if way != kept]
+        equivalences = tuple(self._equivalence(one, other) for one, other in compared)
+        return ParentChoice(kept | frozenset(self._settled), tuple(dict.fromkeys(equivalences)))
+
+    def _length(self, chosen: Collection[str]) -> float:
+        return self._relations.bits(self._target, self._parents(chosen))
+
+    def _compared_length(self, chosen: Collection[str]) -> float:
+        return self._compared_bits(self._target, self._parents(chosen))
+
+    def _parents(self, chosen: Collection[str]) -> tuple[str, ...]:
+        return tuple(name for name in self._all if name in self._settled or name in chosen)
+
+    def _find_twins(self, contested: Sequence[str]) -> dict[str, list[str]]:
+        """Return for each variable the later ones that carry exactly its information, as n and n³."""
+        found: dict[str, list[str]] = {}
+        determined = self._relations.is_determined
+        for name in contested:
+            first = next((one for one in found if determined(name, [one]) and determined(one, [name])), None)
+            if first is None:
+                found[name] = []
+            else:
+                found[first].append(name)
+        return found
+
+    def _suffices(self, chosen: frozenset[str]) -> bool:
+        """Tell whether all other candidates can be dispensed with if some are kept."""
+        kept = self._parents(chosen)
+        return all(
+            name in chosen
+            or any(given <= set(kept) for given in self._evidence[name])
+            or self._relations.separates(name, self._target, kept)
+            for name in self._contested
+        )
+
+    def _sufficient(self) -> list[frozenset[str]]:
+        """Return the minimal sufficient sets, smallest first; of many candidates, those that greedy removal finds."""
+        found: list[frozenset[str]] = []
+        if len(self._contested) > _MOST_ENUMERATED:
+            for last in self._contested:
+                chosen = frozenset(self._contested)
+                for name in [*(one for one in reversed(self._contested) if one != last), last]:
+                    if self._suffices(chosen - {name}):
+                        chosen -= {name}
+                if chosen not in found:
+                    found.append(chosen)
+            return found
+        for size in range(len(self._contested) + 1):
+            for chosen in map(frozenset, combinations(self._contested, size)):
+                if not any(less <= chosen for less in found) and self._suffices(chosen):
+                    found.append(chosen)
+        return found
+
+    def _shortest(self, options: Sequence[frozenset[str]]) -> frozenset[str]:
+        """Return the set of least description length; of ties, the smallest, then the first."""
+        if len(options) == 1:
+            return options[0]
+        least = min(map(self._compared_length, options))
+        tied = [option for option in options if self._compared_length(option) < least + TIE_BITS]
+        return min(tied, key=lambda option: (len(option), sorted(self._place[name] for name in option)))
+
+    def _add_nearly_determined(self, best: frozenset[str]) -> frozenset[str]:
+        """Add variables that the set nearly determines, so that no test could detect them, if they shorten the
+        description."""
+        kept = best
+        while True:
+            parents = self._parents(kept)
+            more = [
+                kept | {name}
+                for name in self._contested
+                if name not in kept
+                and not self._relations.is_determined(name, parents)
+                and (
+                    self._relations.unexplained(name, parents) < NEARLY_DETERMINED
+                    or not self._relations.separates(name, self._target, parents)
+                )
+            ]
+            longer = min(more, key=self._length, default=kept)
+            if longer == kept or self._length(longer) > self._length(kept) - WORTH_A_PARENT:
+                return kept
+            kept = longer
+
+    def _equivalence(self, one: frozenset[str], other: frozenset[str]) -> Equivalence:
+        """Return the record that compares two sets."""
+        given = [name for name in self._all if name in self._settled or (name in one and name in other)]
+        return Equivalence(
+            self._target,
+            tuple(sorted(one - other, key=self._place.__getitem__)),
+            tuple(sorted(other - one, key=self._place.__getitem__)),
+            tuple(given),
+            self._compared_length(one),
+            self._compared_length(other),
+        )
+
 
 _MOST_ROUNDS = 4
 
@@ -57,10 +289,9 @@ class _Refinement:
         self._test = test
         self._relations = relations
         self._knowledge = knowledge
-        self._neighbours = {name: set(near) for name, near in skeleton.adjacent.items()}
-        self._separations = dict(skeleton.separations)
+        self._graph = WorkingGraph(skeleton.adjacent, skeleton.separations, skeleton.p_values)
+        self._neighbours = self._graph.neighbours
         self._dispensable = list(skeleton.dispensable)
-        self._p_values = dict(skeleton.p_values)
         self._equivalences: dict[str, tuple[Equivalence, ...]] = {}
         self._effects_alike: dict[str, tuple[Equivalence, ...]] = {}
 
@@ -87,7 +318,7 @@ class _Refinement:
                 self._separate(name, target, choice)
         return before != self._neighbours[target]
 
-    def _with_shorter(self, target: str, choice: Choice) -> Choice:
+    def _with_shorter(self, target: str, choice: ParentChoice) -> ParentChoice:
         """Put a variable in the place of a cause that separates it from the target and nearly determines it, where it
         describes the target clearly better, of a target whose causes are known.
 
@@ -96,7 +327,7 @@ class _Refinement:
         kept = choice.kept
         for name in sorted(kept, key=self._names.index):
             for other in self._names:
-                found = self._separations.get(pair_of(other, target))
+                found = self._graph.separations.get(pair_of(other, target))
                 if found is None or name not in found.given or other in kept or name not in kept:
                     continue
                 if self._knowledge.always_adjacent(name, target) or not self._knowledge.allows(other, target):
@@ -114,7 +345,7 @@ class _Refinement:
                     kept = instead
         return replace(choice, kept=kept)
 
-    def _without_unused(self, target: str, choice: Choice) -> Choice:
+    def _without_unused(self, target: str, choice: ParentChoice) -> ParentChoice:
         """Drop causes that the target's formula does not use and leaves nothing for, of a target whose causes are
         known."""
         unused = self._relations.is_unused
@@ -144,16 +375,15 @@ class _Refinement:
 
     def refined(self) -> Refined:
         """Return the graph without equivalent neighbours."""
-        adjacent = {name: frozenset(near) for name, near in self._neighbours.items()}
         equivalences = tuple(
             one
             for target in self._names
             for one in (*self._equivalences.get(target, ()), *self._effects_alike.get(target, ()))
             if self._neighbours[target].issuperset(one.kept) and self._neighbours[target].isdisjoint(one.left_out)
         )
-        return Refined(adjacent, dict(self._separations), equivalences, dict(self._p_values))
+        return Refined(self._graph.adjacent(), self._graph.separations, equivalences, self._graph.p_values)
 
-    def _restore(self, target: str, candidates: Sequence[str], choice: Choice) -> bool:
+    def _restore(self, target: str, candidates: Sequence[str], choice: ParentChoice) -> bool:
         """Add the most informative missing cause of a target whose causes are known, if it shortens the description."""
         parents = tuple(name for name in candidates if name in choice.kept)
         causes = [name for name in self._names if name != target and self._knowledge.allows(name, target)]
@@ -184,12 +414,10 @@ class _Refinement:
 
     def _connect(self, name: str, target: str, outcome: Outcome) -> None:
         """Make two variables neighbours."""
-        self._neighbours[name].add(target)
-        self._neighbours[target].add(name)
-        self._separations.pop(pair_of(name, target), None)
-        self._p_values[pair_of(name, target)] = outcome.p_value
+        self._graph.connect(name, target)
+        self._graph.p_values[pair_of(name, target)] = outcome.p_value
 
-    def _separate(self, name: str, target: str, choice: Choice) -> None:
+    def _separate(self, name: str, target: str, choice: ParentChoice) -> None:
         """Separate two variables, unless nothing would then explain their relation.
 
         A determined variable is independent of everything, its effects too. That n determines #op separates #op from
@@ -203,8 +431,4 @@ class _Refinement:
             and self._neighbours[name].isdisjoint(given)
         ):
             return
-        self._neighbours[name].discard(target)
-        self._neighbours[target].discard(name)
-        self._separations[pair_of(name, target)] = Separation(
-            name, target, given, outcome.p_value, outcome.bits, outcome.determined
-        )
+        self._graph.separate(Separation(name, target, given, outcome.p_value, outcome.bits, outcome.determined))

@@ -114,23 +114,20 @@ class _Drawing:
     def _is_discrete(self, name: str) -> bool:
         return self._data.kinds[name] == "discrete"
 
+    def _ticks(self, name: str) -> dict[str, Any]:
+        """Return the axis of a discrete variable."""
+        texts = [plot_text(str(one), 24) for one in self._data.categories(name)]
+        return {"xaxis.tickvals": list(range(len(texts))), "xaxis.ticktext": texts}
+
     # What causes nothing and what has no causes
 
     def _distribution(self) -> None:
         name = self._name
         if self._is_discrete(name):
             counts = np.bincount(self._data.codes(name), minlength=len(self._data.categories(name)))
-            texts = [plot_text(str(one), 24) for one in self._data.categories(name)]
-            ticks = {"xaxis.tickvals": list(range(len(texts))), "xaxis.ticktext": texts}
-            self._view("data", "the data", name, "rows", **ticks)
-            self._add(
-                "data",
-                type="bar",
-                x=list(range(len(texts))),
-                y=counts.tolist(),
-                marker={"color": SERIES[0]},
-                showlegend=False,
-            )
+            self._view("data", "the data", name, "rows", **self._ticks(name))
+            bars: dict[str, Any] = {"x": list(range(len(counts))), "y": counts.tolist()}
+            self._add("data", type="bar", **bars, marker={"color": SERIES[0]}, showlegend=False)
             return
         counts, edges = np.histogram(self._data.values(name), min(30, max(5, math.isqrt(self._data.rows))))
         middles, width = (edges[1:] + edges[:-1]) / 2, float(edges[1] - edges[0])
@@ -146,19 +143,13 @@ class _Drawing:
         groups = self._groups(cause, mechanism)
         if cause not in mechanism.used:
             self._notes.append(f"{self._name} has an edge from {cause}, but its formula does not use it.")
-        ticks: dict[str, Any] = {}
         if self._is_discrete(cause):
-            categories = self._data.categories(cause)
-            ticks = {
-                "xaxis.tickvals": list(range(len(categories))),
-                "xaxis.ticktext": [plot_text(str(one), 24) for one in categories],
-            }
-            x = self._data.codes(cause)[self._rows] + np.random.default_rng(0).uniform(
-                -_JITTER, _JITTER, len(self._rows)
-            )
+            ticks = self._ticks(cause)
+            aside = np.random.default_rng(0).uniform(-_JITTER, _JITTER, len(self._rows))
+            x = self._data.codes(cause)[self._rows] + aside
         else:
-            x = self._data.values(cause)[self._rows]
             ticks = {"xaxis.type": "log"} if self._is_wide(cause) else {}
+            x = self._data.values(cause)[self._rows]
         self._view(choice, f"over {cause}", cause, self._name, **ticks)
         for place, (label, here) in enumerate(groups):
             colour = SERIES[place] if place < _LEGENDS else "@muted-bar"
@@ -169,11 +160,8 @@ class _Drawing:
             return
         for place, (label, here) in enumerate(groups[:_MOST_CURVES]):
             colour = SERIES[place] if place < _LEGENDS else "@muted-bar"
-            line = (
-                self._levels(cause, mechanism, here)
-                if self._is_discrete(cause)
-                else self._curve(cause, mechanism, here)
-            )
+            draw = self._levels if self._is_discrete(cause) else self._curve
+            line = draw(cause, mechanism, here)
             if line is not None:
                 style = {"name": label or "formula", "legendgroup": label, "showlegend": False, "hoverinfo": "x+y+name"}
                 self._add(choice, type="scatter", mode="lines", line={"color": colour, "width": 2.5}, **line, **style)
@@ -280,15 +268,8 @@ class _Drawing:
         self._view("predicted", "observed over predicted", f"{self._name} by the formula", self._name)
         ends = short([float(min(predicted.min(), observed.min())), float(max(predicted.max(), observed.max()))])
         self._add("predicted", type="scatter", x=short(predicted), y=short(observed), **points)
-        self._add(
-            "predicted",
-            type="scatter",
-            mode="lines",
-            x=ends,
-            y=ends,
-            line={"color": "@axis", "width": 1},
-            showlegend=False,
-        )
+        diagonal = {"mode": "lines", "x": ends, "y": ends, "line": {"color": "@axis", "width": 1}}
+        self._add("predicted", type="scatter", **diagonal, showlegend=False)
         left = {
             "even": "residual",
             "proportional": "residual, as a share of the formula",

@@ -1,19 +1,231 @@
-"""A causal model's graph as SVG inside HTML: every node and edge is a link to the regression behind it."""
+"""A causal model's graph as SVG inside HTML: every node and edge is a link to the regression behind it.
+
+The layout is that of Sugiyama, Tagawa and Toda, "Methods for visual understanding of hierarchical system structures"
+(1981): layers from left to right, orders by barycentres, coordinates; long edges go around nodes.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from unperturbed.analysis.causal.describe import edge_remark, p_text, share_text
-from unperturbed.analysis.causal.html.layered import Layout, Point, layered
 from unperturbed.analysis.causal.model.export import edge_style, edge_width
 from unperturbed.common.markup import Html, tag
 
 if TYPE_CHECKING:
     from unperturbed.analysis.causal import CausalModel, Edge
+
+
+Point = tuple[float, float]
+Arrow = tuple[int, int]
+
+_GAP = 120.0
+"""Between layers, in pixels."""
+_DISTANCE, _EDGE_DISTANCE = 58.0, 26.0
+"""Between the middles of nodes of a layer, and of edges that pass through it."""
+_MARGIN = 20.0
+_SWEEPS = 8
+_PASSES = 12
+
+
+@dataclass(frozen=True)
+class GraphLayout:
+    """Positions of all nodes and edges, in pixels from the upper left."""
+
+    layers: tuple[int, ...]  # The layer of each node, from 0
+    middles: tuple[Point, ...]  # The middle of each node
+    # The route of each arrow, from its source's middle to its target's, with two points for each layer that it passes
+    # through.
+    routes: tuple[tuple[Point, ...], ...]
+    # width, height: Size of the whole.
+    width: float
+    height: float
+
+
+def layered(widths: Sequence[float], arrows: Sequence[Arrow], tiers: Sequence[Sequence[int]] = ()) -> GraphLayout:
+    """Compute the layout of a graph.
+
+    `arrows`: Source and target. An arrow that closes a circle with those before it is drawn, and ignored for the
+    layers.
+    """
+    count = len(widths)
+    order = _acyclic(count, arrows)
+    following = [tier for tier in tiers if tier]
+    ranked = _acyclic(
+        count, (*order, *((one, other) for tier, later in pairwise(following) for one in tier for other in later))
+    )
+    layers = _longest_paths(count, ranked)
+    grid = _Grid(layers, arrows)
+    grid.uncross()
+    y = grid.coordinates()
+    depth = max(layers, default=-1) + 1
+    wide = [
+        max((widths[node] for node in range(count) if layers[node] == layer), default=0.0) for layer in range(depth)
+    ]
+    lefts = [_MARGIN + sum(wide[:layer]) + _GAP * layer for layer in range(depth)]
+    middles = tuple((lefts[layers[node]] + wide[layers[node]] / 2, y[node]) for node in range(count))
+    routes = []
+    for (source, target), through in zip(arrows, grid.through, strict=True):
+        between = [(lefts[layer] + side * wide[layer], y[place]) for layer, place in through for side in (0, 1)]
+        if layers[source] > layers[target]:
+            between.reverse()
+        routes.append((middles[source], *between, middles[target]))
+    height = max(y, default=0.0) + _DISTANCE / 2 + _MARGIN
+    return GraphLayout(
+        tuple(layers), middles, tuple(routes), (lefts[-1] + wide[-1] if depth else 0.0) + _MARGIN, height
+    )
+
+
+def _acyclic(count: int, arrows: Iterable[Arrow]) -> list[Arrow]:
+    """Return arrows, without those that close a circle with those before them."""
+    after: list[set[int]] = [set() for _ in range(count)]
+    kept: list[Arrow] = []
+    for source, target in arrows:
+        waiting, seen = [target], {target}
+        while waiting and source not in seen:
+            new = after[waiting.pop()] - seen
+            seen |= new
+            waiting += new
+        if source not in seen:
+            after[source].add(target)
+            kept.append((source, target))
+    return kept
+
+
+def _longest_paths(count: int, arrows: Sequence[Arrow]) -> list[int]:
+    layers = [0] * count
+    for _ in range(count):
+        changed = False
+        for source, target in arrows:
+            if layers[target] <= layers[source]:
+                layers[target] = layers[source] + 1
+                changed = True
+        if not changed:
+            break
+    return layers
+
+
+class _Grid:
+    """Nodes, and the places where edges pass through layers, in their order in each layer."""
+
+    def __init__(self, layers: Sequence[int], arrows: Sequence[Arrow]) -> None:
+        self._nodes = len(layers)
+        rows: list[list[int]] = [[] for _ in range(max(layers, default=-1) + 1)]
+        for node, layer in enumerate(layers):
+            rows[layer].append(node)
+        self.through: list[list[tuple[int, int]]] = []
+        self._left: dict[int, list[int]] = {node: [] for node in range(self._nodes)}
+        self._right: dict[int, list[int]] = {node: [] for node in range(self._nodes)}
+        for source, target in arrows:
+            first, last = (source, target) if layers[source] <= layers[target] else (target, source)
+            passed = []
+            before = first
+            for layer in range(layers[first] + 1, layers[last]):
+                place = len(self._left)
+                rows[layer].append(place)
+                self._left[place], self._right[place] = [before], []
+                self._right[before].append(place)
+                passed.append((layer, place))
+                before = place
+            if layers[first] != layers[last]:
+                self._right[before].append(last)
+                self._left[last].append(before)
+            self.through.append(passed)
+        self.rows = rows
+
+    def uncross(self) -> None:
+        """Sort each layer by the mean place of its neighbours, forth and back; keep the order with the fewest
+        crossings."""
+        best, fewest = [list(row) for row in self.rows], self.crossings()
+        for sweep in range(_SWEEPS):
+            forth = sweep % 2 == 0
+            near = self._left if forth else self._right
+            numbers = range(1, len(self.rows)) if forth else range(len(self.rows) - 2, -1, -1)
+            for number in numbers:
+                self._sort(number, self.rows[number - 1 if forth else number + 1], near)
+            self._swap()
+            if (now := self.crossings()) < fewest:
+                best, fewest = [list(row) for row in self.rows], now
+        self.rows = best
+
+    def crossings(self) -> int:
+        """Count the crossings of edges between layers."""
+        found = 0
+        for row, later in pairwise(self.rows):
+            place = {node: at for at, node in enumerate(later)}
+            ends = [place[other] for node in row for other in sorted(self._right[node], key=place.__getitem__)]
+            found += sum(one > other for at, one in enumerate(ends) for other in ends[at + 1 :])
+        return found
+
+    def coordinates(self) -> list[float]:
+        """Return the distance of each node and place from the top: near its neighbours, in the order of its layer."""
+        y = [0.0] * len(self._left)
+        for row in self.rows:
+            for node, offset in zip(row, self._offsets(row), strict=True):
+                y[node] = offset
+        for turn in range(_PASSES):
+            rows = self.rows if turn % 2 == 0 else self.rows[::-1]
+            for row in rows:
+                wished = []
+                for node in row:
+                    near = [*self._left[node], *self._right[node]]
+                    wished.append(sum(y[other] for other in near) / len(near) if near else y[node])
+                offsets = self._offsets(row)
+                free = _rising([wish - offset for wish, offset in zip(wished, offsets, strict=True)])
+                for node, base, offset in zip(row, free, offsets, strict=True):
+                    y[node] = base + offset
+        top = min(y, default=0.0) - _MARGIN - _DISTANCE / 2
+        return [one - top for one in y]
+
+    def _sort(self, number: int, beside: Sequence[int], near: dict[int, list[int]]) -> None:
+        place = {node: float(at) for at, node in enumerate(beside)}
+        own = {node: float(at) for at, node in enumerate(self.rows[number])}
+
+        def barycentre(node: int) -> float:
+            others = [place[other] for other in near[node] if other in place]
+            return sum(others) / len(others) if others else own[node]
+
+        self.rows[number].sort(key=barycentre)
+
+    def _swap(self) -> None:
+        """Exchange neighbours in a layer wherever that undoes crossings."""
+        for number, row in enumerate(self.rows):
+            beside = [self.rows[other] for other in (number - 1, number + 1) if 0 <= other < len(self.rows)]
+            place = {node: at for layer in beside for at, node in enumerate(layer)}
+            for at in range(len(row) - 1):
+                one, other = row[at], row[at + 1]
+                now = then = 0
+                for near in (self._left, self._right):
+                    for a in near[one]:
+                        for b in near[other]:
+                            now += place[a] > place[b]
+                            then += place[a] < place[b]
+                if then < now:
+                    row[at], row[at + 1] = other, one
+
+    def _offsets(self, row: Sequence[int]) -> list[float]:
+        """Return the least distance of each node of a layer from the first one."""
+        offsets = [0.0] if row else []
+        for one, other in pairwise(row):
+            passing = (one >= self._nodes) + (other >= self._nodes)
+            offsets.append(offsets[-1] + (_DISTANCE, (_DISTANCE + _EDGE_DISTANCE) / 2, _EDGE_DISTANCE)[passing])
+        return offsets
+
+
+def _rising(wished: Sequence[float]) -> list[float]:
+    """Return the numbers nearest to those wished, by least squares, that never fall (pool adjacent violators)."""
+    pools: list[tuple[float, int]] = []
+    for wish in wished:
+        pools.append((wish, 1))
+        while len(pools) > 1 and pools[-2][0] > pools[-1][0]:
+            (one, few), (other, more) = pools[-2:]
+            pools[-2:] = [((one * few + other * more) / (few + more), few + more)]
+    return [mean for mean, size in pools for _ in range(size)]
+
 
 _LETTER, _PADDING, _NARROWEST, _LONGEST = 8.2, 26.0, 64.0, 26
 _HALF_HEIGHT = 17.0
@@ -47,36 +259,28 @@ def graph_svg(model: CausalModel) -> Html:
         route = _route(layout, arrows[at], place, ports[place], widths)
         lines.append(_line(model, model.edges[at], arrows[at], route))
     nodes = [_node(model, at, layout.middles[at], widths[at]) for at in range(len(names))]
-    size = {
-        "width": f"{layout.width:.0f}",
-        "height": f"{layout.height:.0f}",
-        "viewBox": f"0 0 {layout.width:.0f} {layout.height:.0f}",
-    }
+    width, height = f"{layout.width:.0f}", f"{layout.height:.0f}"
+    size = {"width": width, "height": height, "viewBox": f"0 0 {width} {height}"}
     description = f"Graph of {len(names)} variables and {len(model.edges)} edges; the table of edges shows the same."
     picture = tag("svg", _markers(), lines, nodes, role="group", aria_label=description, class_="graph", **size)
     return tag("div", picture, class_="scroll", tabindex="0", role="region", aria_label="The graph")
 
 
 def _tiers(model: CausalModel) -> list[Sequence[str]]:
-    return (
-        [model.knowledge.inputs, *model.knowledge.tiers] if not model.knowledge.tiers else list(model.knowledge.tiers)
-    )
+    return list(model.knowledge.tiers) or [model.knowledge.inputs]
 
 
 def _ends(edge: Edge, assumed: dict[frozenset[str], tuple[str, str]]) -> tuple[str, str]:
     """Return the edge's ends in the direction in which it is drawn."""
-    return (
-        (edge.source, edge.target)
-        if edge.directed
-        else assumed.get(frozenset((edge.source, edge.target)), (edge.source, edge.target))
-    )
+    ends = edge.source, edge.target
+    return ends if edge.directed else assumed.get(frozenset(ends), ends)
 
 
 def _shown(name: str) -> str:
     return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
 
 
-def _ports(layout: Layout, arrows: Sequence[tuple[int, int]]) -> list[tuple[float, float]]:
+def _ports(layout: GraphLayout, arrows: Sequence[tuple[int, int]]) -> list[tuple[float, float]]:
     """Return the vertical offsets of each edge's ends from its nodes' middles, so that none hides another."""
     found = [[0.0, 0.0] for _ in arrows]
     for end in (0, 1):
@@ -93,7 +297,7 @@ def _ports(layout: Layout, arrows: Sequence[tuple[int, int]]) -> list[tuple[floa
 
 
 def _route(
-    layout: Layout, arrow: tuple[int, int], place: int, ports: tuple[float, float], widths: Sequence[float]
+    layout: GraphLayout, arrow: tuple[int, int], place: int, ports: tuple[float, float], widths: Sequence[float]
 ) -> list[Point]:
     """Return an edge's points from the border of its source to that of its target."""
     source, target = arrow
@@ -132,11 +336,8 @@ def _line(model: CausalModel, edge: Edge, arrow: tuple[int, int], route: list[Po
         f"{share_text(edge.stability)}{f', {remark}' if remark else ''}"
     )
     drawn = _path(route)
-    ends = (
-        {"marker_end": f"url(#{kind}-end)"}
-        if edge.directed
-        else {"marker_start": "url(#open-end)", "marker_end": "url(#open-end)"}
-    )
+    ends = {"marker_start": "url(#open-end)"} if not edge.directed else {}
+    ends["marker_end"] = f"url(#{kind}-end)"
     return tag(
         "a",
         tag("title", description),
@@ -177,20 +378,11 @@ def _node(model: CausalModel, at: int, middle: Point, width: float) -> Html:
 def _markers() -> Html:
     """Return arrowheads, and the ring of an open end."""
     box: dict[str, Any] = {"markerUnits": "userSpaceOnUse", "orient": "auto", "markerWidth": 12, "markerHeight": 12}
+    triangle = tag("path", d="M0 0L10 5L0 10z")
     heads = [
-        tag(
-            "marker",
-            tag("path", d="M0 0L10 5L0 10z"),
-            id=f"{kind}-end",
-            class_=kind,
-            viewBox="0 0 10 10",
-            refX=1,
-            refY=5,
-            **box,
-        )
+        tag("marker", triangle, id=f"{kind}-end", class_=kind, viewBox="0 0 10 10", refX=1, refY=5, **box)
         for kind in ("directed", "given")
     ]
     ring = tag("circle", cx=5, cy=5, r=3.4)
-    return tag(
-        "defs", heads, tag("marker", ring, id="open-end", class_="open", viewBox="0 0 10 10", refX=5, refY=5, **box)
-    )
+    open_end = tag("marker", ring, id="open-end", class_="open", viewBox="0 0 10 10", refX=5, refY=5, **box)
+    return tag("defs", heads, open_end)

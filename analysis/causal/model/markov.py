@@ -1,13 +1,14 @@
-"""Agreement of a model with the data: the Markov check of each node, and screening off.
+"""Agreement of a model with the data: the Markov check of each node, screening off, and d-separation.
 
-Lemeire et al., "Causal analysis for performance modeling of computer programs", eq. (1) and section 8.2, where the
-check of the node C_op, by hand, shows that an edge cannot be left out.
+Lemeire et al., "Causal analysis for performance modeling of computer programs", eq. (1), sections 3.3 and 8.2, where
+the check of the node C_op, by hand, shows that an edge cannot be left out.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +16,12 @@ import numpy as np
 import polars as pl
 
 from unperturbed.analysis.causal.describe import claims_table, markov_sentences
-from unperturbed.analysis.causal.independence.base import IndependenceTest, Outcome
+from unperturbed.analysis.causal.independence.methods import IndependenceTest, Outcome
 from unperturbed.analysis.causal.independence.methods.regression import RegressionTest
 from unperturbed.analysis.causal.model.prediction import causal_order
-from unperturbed.analysis.causal.regression.curves.mechanism import CurveMechanism
+from unperturbed.analysis.causal.regression.curve_mechanism import CurveMechanism
 from unperturbed.analysis.causal.regression.mechanism import Mechanism
+from unperturbed.analysis.causal.table.knowledge import Arrow
 from unperturbed.analysis.multiple_testing import benjamini_hochberg, holm
 from unperturbed.common.result import Result, finite_or_none
 from unperturbed.errors import DataError
@@ -65,8 +67,32 @@ class Claim:
         return f"{self.one} ⊥ {self.other}{given}"
 
 
+def claim_dict(claim: Claim) -> dict[str, Any]:
+    """Return a claim as plain data; NaN is None."""
+    return {name: finite_or_none(value) if isinstance(value, float) else value for name, value in vars(claim).items()}
+
+
+class CheckedClaims(Result):
+    """Claims with their tests."""
+
+    claims: tuple[Claim, ...]
+
+    def tables(self) -> Sequence[Table]:
+        """Return the claims with their tests, refuted ones first."""
+        return (claims_table(self),)
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return one row a claim."""
+        return pl.DataFrame([claim_dict(one) for one in self.claims], schema_overrides={"given": pl.List(pl.String)})
+
+    @property
+    def refuted(self) -> tuple[Claim, ...]:
+        """Claims that the data refute, most information first."""
+        return tuple(sorted((one for one in self.claims if one.refuted), key=lambda one: -one.bits))
+
+
 @dataclass(frozen=True, repr=False)
-class MarkovCheck(Result):
+class MarkovCheck(CheckedClaims):
     """Whether each node is independent of its non-descendants, given its parents.
 
     Attributes
@@ -94,14 +120,6 @@ class MarkovCheck(Result):
         """Return how many claims the data refute."""
         return markov_sentences(self)[0]
 
-    def tables(self) -> Sequence[Table]:
-        """Return the claims, refuted ones first."""
-        return (claims_table(self),)
-
-    def to_frame(self) -> pl.DataFrame:
-        """Return one row a claim."""
-        return claims_frame(self.claims)
-
     def to_dict(self) -> dict[str, Any]:
         """Return claims, refuted shares and p-value as plain data; NaN is None."""
         return {
@@ -115,11 +133,6 @@ class MarkovCheck(Result):
         }
 
     @property
-    def refuted(self) -> tuple[Claim, ...]:
-        """Claims that the data refute, most information first."""
-        return tuple(sorted((one for one in self.claims if one.refuted), key=lambda one: -one.bits))
-
-    @property
     def permutation_p_value(self) -> float:
         """How often a graph of the same shape agrees with the data as well by chance; NaN where none was tried."""
         if not self.permuted_shares:
@@ -129,7 +142,7 @@ class MarkovCheck(Result):
 
 
 @dataclass(frozen=True, repr=False)
-class ScreeningOff(Result):
+class ScreeningOff(CheckedClaims):
     """Whether characteristics carry all that an application does to its performance: eq. (1).
 
     Attributes
@@ -155,14 +168,6 @@ class ScreeningOff(Result):
         """Return the verdict in one sentence."""
         return str(self)
 
-    def tables(self) -> Sequence[Table]:
-        """Return the pairs with their tests."""
-        return (claims_table(self),)
-
-    def to_frame(self) -> pl.DataFrame:
-        """Return one row a pair."""
-        return claims_frame(self.claims)
-
     def to_dict(self) -> dict[str, Any]:
         """Return verdict and pairs as plain data; NaN is None."""
         pairs = zip(self.claims, self.without, strict=True)
@@ -182,11 +187,6 @@ class ScreeningOff(Result):
                 for claim, without in pairs
             ],
         }
-
-    @property
-    def refuted(self) -> tuple[Claim, ...]:
-        """Pairs that are dependent although the characteristics are held fixed, most information first."""
-        return tuple(sorted((one for one in self.claims if one.refuted), key=lambda one: -one.bits))
 
     @property
     def holds(self) -> bool:
@@ -209,25 +209,6 @@ class ScreeningOff(Result):
         if not self.holds:
             return f"nothing to test: {off} and {effect} are independent anyhow"
         return f"not refuted: {text}"
-
-
-def claims_frame(claims: Sequence[Claim]) -> pl.DataFrame:
-    """Return one row a claim."""
-    return pl.DataFrame([claim_dict(one) for one in claims], schema_overrides={"given": pl.List(pl.String)})
-
-
-def claim_dict(claim: Claim) -> dict[str, Any]:
-    """Return a claim as plain data; NaN is None."""
-    return {
-        "one": claim.one,
-        "other": claim.other,
-        "given": claim.given,
-        "p_value": finite_or_none(claim.p_value),
-        "adjusted": finite_or_none(claim.adjusted),
-        "bits": finite_or_none(claim.bits),
-        "refuted": claim.refuted,
-        "determined": claim.determined,
-    }
 
 
 def p_value_of_residuals(test: RegressionTest, mechanism: Mechanism, other: str) -> float:
@@ -360,3 +341,31 @@ def _refuted_share(outcomes: Sequence[Outcome], alpha: float) -> float:
 def _claim(claimed: tuple[str, str, tuple[str, ...]], outcome: Outcome, adjusted: float, alpha: float) -> Claim:
     refuted = not outcome.determined and _is_refuted(outcome, adjusted, alpha)
     return Claim(*claimed, outcome.p_value, adjusted, outcome.bits, refuted, outcome.determined)
+
+
+def separates(arrows: Iterable[Arrow], one: str, other: str, given: Collection[str]) -> bool:
+    """Tell whether variables block every path between two others in an acyclic graph.
+
+    They do if they cut all paths of the moral graph of the ancestors of all three (Lauritzen et al., "Independence
+    properties of directed Markov fields", Networks 20, 1990, proposition 3).
+    """
+    parents: dict[str, set[str]] = defaultdict(set)
+    for source, target in arrows:
+        parents[target].add(source)
+    ancestors = _reached({one, other, *given}, parents, closed=frozenset())
+    near: dict[str, set[str]] = defaultdict(set)
+    for target in ancestors:
+        family = {target, *parents[target]}
+        for member in family:
+            near[member] |= family - {member}
+    return other not in _reached({one}, near, closed=frozenset(given))
+
+
+def _reached(start: set[str], near: dict[str, set[str]], *, closed: Collection[str]) -> set[str]:
+    """Return what can be reached from some variables by steps to neighbours, none of them closed."""
+    found, waiting = set(start), list(start)
+    while waiting:
+        following = near[waiting.pop()] - found - set(closed)
+        found |= following
+        waiting.extend(following)
+    return found

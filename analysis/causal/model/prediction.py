@@ -18,7 +18,7 @@ import polars as pl
 
 from unperturbed.analysis.causal.describe import forecast_table
 from unperturbed.analysis.causal.regression.mechanism import Mechanism
-from unperturbed.analysis.causal.regression.tables.mechanism import TableMechanism
+from unperturbed.analysis.causal.regression.table_mechanism import TableMechanism
 from unperturbed.analysis.causal.table.variables import Category, Floats
 from unperturbed.common.result import Result, finite_or_none
 from unperturbed.common.wording import no_such_column
@@ -168,47 +168,6 @@ class Forecast(Result):
         return _variable_forecast(called, values, self._weights, self.level, of.given)
 
 
-def intervene(
-    mechanisms: Mapping[str, Mechanism],
-    settings: Mapping[str, Category],
-    *,
-    runs: int = 2000,
-    seed: int = 0,
-    level: float = 0.95,
-) -> Forecast:
-    """Return the forecast of runs in which some variables are set, whatever their causes are.
-
-    `level`: Of the intervals, from 0 to 1.
-    Result: Spread comes from the mechanisms' errors, their uncertain parameters, and causes that are not set: these
-    vary as they did in the table.
-
-    Notes
-    -----
-    Section 3, the truncated factorisation of Pearl (the paper's reference 25): the product of eq. (3) without the
-    factors of what is set. Parameters without causes are drawn together, as a run of the table had them.
-    """
-    return _forecast(mechanisms, settings, intervention=True, runs=runs, seed=seed, level=level)
-
-
-def predict(
-    mechanisms: Mapping[str, Mechanism],
-    observed: Mapping[str, Category],
-    *,
-    runs: int = 2000,
-    seed: int = 0,
-    level: float = 0.95,
-) -> Forecast:
-    """Return the forecast of runs in which some variables are observed; see `intervene` for the arguments.
-
-    Notes
-    -----
-    Runs are weighted by how likely the observations are in them (likelihood weighting). An observed cause is the same
-    as one that is set; an observed effect is evidence of its causes too. Observing a variable without causes does
-    not change the forecast of others without causes.
-    """
-    return _forecast(mechanisms, observed, intervention=False, runs=runs, seed=seed, level=level)
-
-
 def causal_order(parents: Mapping[str, Sequence[str]]) -> list[str]:
     """Return variables, causes first.
 
@@ -221,18 +180,28 @@ def causal_order(parents: Mapping[str, Sequence[str]]) -> list[str]:
     try:
         return list(TopologicalSorter(parents).static_order())
     except CycleError as error:
-        raise DataError(f"causes go round in a circle: {' → '.join(reversed(error.args[1]))}") from None
+        raise DataError(f"causes go round in a circle: {' → '.join(error.args[1])}") from None
 
 
-def _forecast(
+def forecast(
     mechanisms: Mapping[str, Mechanism],
     given: Mapping[str, Category],
     *,
     intervention: bool,
-    runs: int,
-    seed: int,
-    level: float,
+    runs: int = 2000,
+    seed: int = 0,
+    level: float = 0.95,
 ) -> Forecast:
+    """Return the forecast of runs in which some variables are set, whatever their causes are, or are observed.
+
+    An intervention is the truncated factorisation of Pearl (section 3, reference 25 of the paper): the product of eq.
+    (3) without the factors of what is set. Spread comes from the mechanisms' errors, their uncertain parameters, and
+    causes that are not set: these vary as they did in the table, parameters without causes together.
+
+    With observations, runs are weighted by how likely these are in them (likelihood weighting). An observed cause is
+    the same as one that is set; an observed effect is evidence of its causes too. Observing a variable without causes
+    does not change the forecast of others without causes.
+    """
     if not mechanisms:
         raise DataError("a forecast needs the mechanism of at least one variable")
     if runs < 2:

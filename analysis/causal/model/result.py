@@ -13,9 +13,9 @@ import polars as pl
 
 from unperturbed.analysis.causal.describe import edges_table, formulas_table, summary_sentence, variables_table
 from unperturbed.analysis.causal.discovery.adjacency import Pair, Separation
-from unperturbed.analysis.causal.discovery.contradiction import Contradiction
-from unperturbed.analysis.causal.discovery.equivalence import Equivalence
-from unperturbed.analysis.causal.independence.base import IndependenceTest
+from unperturbed.analysis.causal.discovery.agreement import Contradiction
+from unperturbed.analysis.causal.discovery.refinement import Equivalence
+from unperturbed.analysis.causal.independence.methods import IndependenceTest
 from unperturbed.analysis.causal.independence.methods.regression import RegressionTest
 from unperturbed.analysis.causal.model.markov import (
     MarkovCheck,
@@ -23,9 +23,9 @@ from unperturbed.analysis.causal.model.markov import (
     check_markov,
     p_value_of_residuals,
     screens_off,
+    separates,
 )
-from unperturbed.analysis.causal.model.prediction import Forecast, intervene, predict
-from unperturbed.analysis.causal.model.separation import separates
+from unperturbed.analysis.causal.model.prediction import Forecast, forecast
 from unperturbed.analysis.causal.regression.mechanism import Mechanism
 from unperturbed.analysis.causal.table.knowledge import Arrow, Knowledge
 from unperturbed.analysis.causal.table.variables import Category, Data, Exclusion, Variable
@@ -78,7 +78,7 @@ class Edge:
 
 
 @dataclass(frozen=True)
-class Settings:
+class LearningSettings:
     """How a model was learnt."""
 
     test: str  # Name of the independence test
@@ -113,7 +113,7 @@ class CausalModel(Result):
         differently.
     stabilities : mapping of Pair to float
         Share of subsamples in which a pair was adjacent, edges and others.
-    settings : Settings
+    settings : LearningSettings
         How it was learnt.
     contradictions : tuple of Contradiction
         Dependences in the table that the graph denies, which no search could mend; `str` says each in words.
@@ -127,7 +127,7 @@ class CausalModel(Result):
     mechanisms: Mapping[str, Mechanism]
     assumed: tuple[Arrow, ...]
     stabilities: Mapping[Pair, float]
-    settings: Settings
+    settings: LearningSettings
     contradictions: tuple[Contradiction, ...] = ()
 
     _page = "unperturbed.analysis.report:render_model"
@@ -206,7 +206,8 @@ class CausalModel(Result):
         DataError
             Unknown variables or values; a model that was not quantified.
         """
-        return predict(self._quantified(), {**(observed or {}), **named}, runs=runs, seed=seed, level=level)
+        given = {**(observed or {}), **named}
+        return forecast(self._quantified(), given, intervention=False, runs=runs, seed=seed, level=level)
 
     def intervene(
         self,
@@ -234,7 +235,7 @@ class CausalModel(Result):
                     f"the direction of {edge} is open, so it is unknown what setting {' and '.join(sorted(loose))} "
                     "does; say it in the knowledge, by tiers or as required or forbidden"
                 )
-        return intervene(self._quantified(), asked, runs=runs, seed=seed, level=level)
+        return forecast(self._quantified(), asked, intervention=True, runs=runs, seed=seed, level=level)
 
     def separated(self, one: str, other: str, given: Sequence[str] = ()) -> bool:
         """Tell whether the graph implies that two variables are independent, given others.

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from unperturbed.analysis.causal.regression.cells import Cells
-from unperturbed.analysis.causal.regression.curves.mechanism import fit_curve
-from unperturbed.analysis.causal.regression.curves.problem import Coding, Errors
+from unperturbed.analysis.causal.regression.curve_mechanism import fit_curve
 from unperturbed.analysis.causal.regression.mechanism import Mechanism
-from unperturbed.analysis.causal.regression.tables.mechanism import TableMechanism, shortest_table
+from unperturbed.analysis.causal.regression.problem import Coding, Errors
+from unperturbed.analysis.causal.regression.table_mechanism import TableMechanism, shortest_table
 from unperturbed.analysis.causal.table.variables import Data
 from unperturbed.errors import DataError
 

@@ -17,7 +17,6 @@ from numpy.typing import ArrayLike
 
 from unperturbed.analysis.causal.describe import parameters_table
 from unperturbed.analysis.causal.regression.cells import Cells, Scope
-from unperturbed.analysis.causal.regression.parameters import Parameter
 from unperturbed.analysis.causal.table.variables import Category, Codes, Floats
 from unperturbed.common.result import Result
 from unperturbed.common.wording import listing
@@ -51,6 +50,29 @@ class Cell:
     rows: int
     formula: str
     spread: float
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A fitted number.
+
+    Attributes
+    ----------
+    name : str
+        "intercept", "coefficient of n²", "jump of n", "threshold of n", "exponent of n".
+    value : float
+        The fitted number.
+    low, high : float
+        Its interval of confidence.
+    where : tuple of mappings
+        Values of discrete parents for which it holds; several where they share it, and none where it holds everywhere.
+    """
+
+    name: str
+    value: float
+    low: float
+    high: float
+    where: tuple[Mapping[str, Category], ...] = ()
 
 
 @dataclass(frozen=True, eq=False, repr=False)

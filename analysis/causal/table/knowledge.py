@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
 
 from unperturbed.common.wording import no_such_column
 from unperturbed.errors import DataError
@@ -130,12 +131,10 @@ class Knowledge:
         """
         if member in self._results:
             return False
-        own, bounds = self.tier(member), (self.tier(one), self.tier(other))
-        if own is None or None in bounds:
-            return not (self._is_output(member) and not (self._is_output(one) or self._is_output(other)))
-        return own <= max(bound for bound in bounds if bound is not None) and not (
-            self._is_output(member) and not (self._is_output(one) or self._is_output(other))
-        )
+        if self._is_output(member) and not (self._is_output(one) or self._is_output(other)):
+            return False
+        own, first, last = self.tier(member), self.tier(one), self.tier(other)
+        return own is None or first is None or last is None or own <= max(first, last)
 
     def causal_order_key(self, name: str) -> tuple[int, int]:
         """Return a sort key by which causes come before effects, as far as is known: inputs, tiers, outputs."""
@@ -269,22 +268,13 @@ def _numbered(tiers: Sequence[Sequence[str]]) -> dict[str, int]:
 
 def _circle(edges: Collection[Arrow]) -> list[str]:
     """Return the names along a directed circle, the first one again at the end; empty where there is none."""
-    following: dict[str, list[str]] = {}
+    causes: dict[str, list[str]] = {}
     for source, target in sorted(edges):
-        following.setdefault(source, []).append(target)
-    done: set[str] = set()
-    for start in following:
-        path: list[str] = []
-        waiting = [iter([start])]
-        while waiting:
-            name = next(waiting[-1], None)
-            if name is None:
-                waiting.pop()
-                if path:
-                    done.add(path.pop())
-            elif name in path:
-                return [*path[path.index(name) :], name]
-            elif name not in done:
-                path.append(name)
-                waiting.append(iter(following.get(name, ())))
+        causes.setdefault(target, []).append(source)
+    try:
+        TopologicalSorter(causes).prepare()
+    except CycleError as error:
+        names = error.args[1][:-1]  # causes first; it begins where the search closed the circle
+        start = names.index(min(names))
+        return [*names[start:], *names[: start + 1]]
     return []

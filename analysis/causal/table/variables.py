@@ -30,18 +30,18 @@ _ROWS_A_CATEGORY = 5
 
 
 @dataclass(frozen=True, eq=False)
-class Column:
+class ColumnValues:
     """A variable's values: numbers where it has some, codes and categories where it is discrete."""
 
     values: Floats | None
     codes: Codes | None
     categories: tuple[Category, ...]
 
-    def take(self, rows: NDArray[np.intp]) -> Column:
+    def take(self, rows: NDArray[np.intp]) -> ColumnValues:
         """Return some rows; categories stay, so that codes mean the same."""
         values = None if self.values is None else _read_only(self.values[rows])
         codes = None if self.codes is None else _read_only(self.codes[rows])
-        return Column(values, codes, self.categories)
+        return ColumnValues(values, codes, self.categories)
 
 
 def _read_only(array: _Array) -> _Array:
@@ -109,16 +109,16 @@ def inferred_kind(column: pl.Series, distinct: int, most_categories: int) -> tup
     return ("discrete" if few else "continuous"), f"whole numbers, {distinct} distinct values"
 
 
-def read_column(column: pl.Series, kind: Kind) -> Column:
+def read_column(column: pl.Series, kind: Kind) -> ColumnValues:
     """Return the arrays of a column without gaps, read-only."""
     values = _read_only(column.cast(pl.Float64).to_numpy().copy()) if _is_number(column.dtype) else None
     if kind == "continuous":
-        return Column(values, None, ())
+        return ColumnValues(values, None, ())
     # An Enum sorts by its own order; a Categorical, made text, by the alphabet and not by what was met first.
     sortable = column.cast(pl.String) if isinstance(column.dtype, pl.Categorical) else column
     sortable = sortable.cast(pl.Float64) if column.dtype.is_decimal() else sortable
     codes = sortable.rank("dense").to_numpy().astype(np.int64) - 1
-    return Column(values, _read_only(codes), tuple(sortable.unique().sort().to_list()))
+    return ColumnValues(values, _read_only(codes), tuple(sortable.unique().sort().to_list()))
 
 
 MOST_CATEGORIES = 10
@@ -187,7 +187,7 @@ class Data:
     exclusions: tuple[Exclusion, ...]
     dropped_rows: NDArray[np.int64]
     missing: Mapping[str, int]
-    _columns: Mapping[str, Column]
+    _columns: Mapping[str, ColumnValues]
 
     def __repr__(self) -> str:
         return f"Data({self.rows:,} rows, {len(self.names)} variables)"
@@ -272,7 +272,7 @@ class Data:
             self, variables=tuple(known[name] for name in names), frame=self.frame.select(list(names)), _columns=columns
         )
 
-    def _column(self, name: str) -> Column:
+    def _column(self, name: str) -> ColumnValues:
         try:
             return self._columns[name]
         except KeyError:

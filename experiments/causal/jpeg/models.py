@@ -20,7 +20,7 @@ from matplotlib.path import Path as Outline
 from experiments.causal.jpeg.tables import Runs, Way
 from experiments.common.figures import COLOURS, save
 from unperturbed.analysis.causal import CausalModel, Knowledge, learn, partial_derivative
-from unperturbed.analysis.causal.html.layered import Point, layered
+from unperturbed.analysis.causal.html.graph import Point, layered
 
 DERIVATIVES = tuple(f"d{of}_d{over}" for of in ("T", "instr") for over in ("kernel", "block", "layers"))
 """Partial derivatives of time and instructions a pixel: over the kernel from 5/3 to 9/7, over numbers from least to

@@ -14,13 +14,14 @@ from unperturbed.harness.exports import choose_format, export
 
 if TYPE_CHECKING:
     from unperturbed.analysis.causal import CausalModel
-    from unperturbed.harness.methods.causal.checks import Checks
-    from unperturbed.harness.methods.causal.forecast import InterventionForecast
     from unperturbed.harness.methods.causal.knowledge import PriorKnowledge
+    from unperturbed.harness.methods.causal.questions import Checks, InterventionForecast
     from unperturbed.harness.methods.causal.table import ModelInput
 
 
 _MOST_SUBSAMPLES = 10_000
+_MANY: dict[str, Any] = {"action": "append", "default": []}
+"""An option that may be given several times."""
 
 
 class Command:
@@ -34,68 +35,27 @@ class Command:
             metavar="TABLE_OR_CAMPAIGN",
             help="a CSV or Parquet file with one row per run, or the folder of a campaign",
         )
-        columns = parser.add_argument_group("columns")
-        columns.add_argument("--variables", metavar="NAMES", help="comma-separated columns to analyse (default: all)")
-        columns.add_argument(
-            "--derive",
-            action="append",
-            default=[],
-            metavar="'NAME = EXPRESSION'",
-            help="a derived variable; may be given again",
-        )
-        columns.add_argument(
-            "--log", metavar="NAMES", help="comma-separated columns to replace by their logarithms, as log_NAME"
-        )
-        columns.add_argument(
-            "--derivative",
-            action="append",
-            default=[],
-            metavar="'NAME = d COLUMN / d PARAMETER'",
-            help="a partial derivative; each row is then a step of the parameter with all others held fixed",
-        )
-        columns.add_argument(
-            "--curve",
-            action="append",
-            default=[],
-            metavar="'TARGET over NUMBERS in DISCRETE'",
-            help="the parameters of a curve; each row is then a cell of the discrete variables",
-        )
-        columns.add_argument(
-            "--kinds", metavar="NAME=KIND,…", help="discrete or continuous, where the inferred kind is wrong"
-        )
-        columns.add_argument(
-            "--missing",
-            choices=("error", "drop"),
-            default="error",
-            help="rows that lack a value: refuse the table, or drop them",
-        )
-        known = parser.add_argument_group("background knowledge")
-        known.add_argument(
-            "--knowledge", type=Path, metavar="FILE", help="a YAML file with the same information as these options"
-        )
-        known.add_argument(
-            "--tiers",
-            metavar="'A,B / C / D'",
-            help="order of causes: a column of a later tier never causes one of an earlier tier",
-        )
-        known.add_argument("--inputs", metavar="NAMES", help="parameters that were varied: nothing causes them")
-        known.add_argument("--outputs", metavar="NAMES", help="columns that cause nothing")
-        known.add_argument(
-            "--require",
-            action="append",
-            default=[],
-            metavar="'A->B'",
-            help=("comma-separated edges that the graph must have"),
-        )
-        known.add_argument(
-            "--forbid",
-            action="append",
-            default=[],
-            metavar="'A->B'",
-            help=("comma-separated edges that the graph must not have"),
-        )
-        learning = parser.add_argument_group("learning")
-        learning.add_argument(
+        add = parser.add_argument_group("columns").add_argument
+        add("--variables", metavar="NAMES", help="comma-separated columns to analyse (default: all)")
+        add("--derive", **_MANY, metavar="'NAME = EXPRESSION'", help="a derived variable; may be given again")
+        add("--log", metavar="NAMES", help="comma-separated columns to replace by their logarithms, as log_NAME")
+        steps = "a partial derivative; each row is then a step of the parameter with all others held fixed"
+        add("--derivative", **_MANY, metavar="'NAME = d COLUMN / d PARAMETER'", help=steps)
+        cells = "the parameters of a curve; each row is then a cell of the discrete variables"
+        add("--curve", **_MANY, metavar="'TARGET over NUMBERS in DISCRETE'", help=cells)
+        add("--kinds", metavar="NAME=KIND,…", help="discrete or continuous, where the inferred kind is wrong")
+        lacking = "rows that lack a value: refuse the table, or drop them"
+        add("--missing", choices=("error", "drop"), default="error", help=lacking)
+        add = parser.add_argument_group("background knowledge").add_argument
+        add("--knowledge", type=Path, metavar="FILE", help="a YAML file with the same information as these options")
+        order = "order of causes: a column of a later tier never causes one of an earlier tier"
+        add("--tiers", metavar="'A,B / C / D'", help=order)
+        add("--inputs", metavar="NAMES", help="parameters that were varied: nothing causes them")
+        add("--outputs", metavar="NAMES", help="columns that cause nothing")
+        add("--require", **_MANY, metavar="'A->B'", help="comma-separated edges that the graph must have")
+        add("--forbid", **_MANY, metavar="'A->B'", help="comma-separated edges that the graph must not have")
+        add = parser.add_argument_group("learning").add_argument
+        add(
             "--test",
             "--method",
             dest="test",
@@ -104,42 +64,19 @@ class Command:
             metavar="NAME",
             help="the independence test: %(choices)s (default: auto; paper: the paper's thresholds, for reproduction)",
         )
-        learning.add_argument(
-            "--alpha",
-            type=float,
-            default=0.01,
-            metavar="P",
-            help=("false-alarm rate of the independence test (default: 0.01)"),
-        )
-        learning.add_argument(
-            "--subsamples",
-            type=int,
-            default=10,
-            metavar="N",
-            help="number of subsamples that measure the stability of edges (default: 10; 0: none)",
-        )
-        learning.add_argument("--seed", type=int, default=0, metavar="N", help="random seed (default: 0)")
-        asked = parser.add_argument_group("questions to the model")
-        asked.add_argument("--do", metavar="NAME=VALUE,…", help="forecast the effect of setting these variables")
-        asked.add_argument(
-            "--check-markov",
-            action="store_true",
-            help="test each independence that the graph implies, and compare with graphs whose variables are permuted",
-        )
-        asked.add_argument(
-            "--screens-off",
-            action="append",
-            default=[],
-            metavar="'A,B | C,D | E'",
-            help="test whether C and D carry every effect of A and B on E",
-        )
-        asked.add_argument(
-            "--separated",
-            action="append",
-            default=[],
-            metavar="'A | B | C,D'",
-            help="tell whether the graph implies that A and B are independent given C and D (nothing is tested)",
-        )
+        chance = "false-alarm rate of the independence test (default: 0.01)"
+        add("--alpha", type=float, default=0.01, metavar="P", help=chance)
+        parts = "number of subsamples that measure the stability of edges (default: 10; 0: none)"
+        add("--subsamples", type=int, default=10, metavar="N", help=parts)
+        add("--seed", type=int, default=0, metavar="N", help="random seed (default: 0)")
+        add = parser.add_argument_group("questions to the model").add_argument
+        add("--do", metavar="NAME=VALUE,…", help="forecast the effect of setting these variables")
+        check = "test each independence that the graph implies, and compare with graphs whose variables are permuted"
+        add("--check-markov", action="store_true", help=check)
+        carried = "test whether C and D carry every effect of A and B on E"
+        add("--screens-off", **_MANY, metavar="'A,B | C,D | E'", help=carried)
+        implied = "tell whether the graph implies that A and B are independent given C and D (nothing is tested)"
+        add("--separated", **_MANY, metavar="'A | B | C,D'", help=implied)
         parser.add_argument("--json", action="store_true", help="print everything as JSON")
         for name, what in (
             ("html", "an HTML page with the graph, formulas and data"),
@@ -158,9 +95,8 @@ class Command:
         _check(arguments)
         from unperturbed.analysis.causal import learn
         from unperturbed.harness.cli.warming import warm_once
-        from unperturbed.harness.methods.causal.checks import check, read_independence, read_screening
-        from unperturbed.harness.methods.causal.forecast import forecast
-        from unperturbed.harness.methods.causal.option_syntax import named_values
+        from unperturbed.harness.methods.causal.knowledge import named_values
+        from unperturbed.harness.methods.causal.questions import check, forecast, read_independence, read_screening
         from unperturbed.harness.methods.causal.table import prepare_table
 
         asked = named_values(arguments.do, "--do", "n=100,datatype=int") if arguments.do else {}
@@ -218,19 +154,7 @@ def _check(arguments: argparse.Namespace) -> None:
 def _prior_knowledge(arguments: argparse.Namespace) -> PriorKnowledge:
     from unperturbed.harness.methods.causal.knowledge import parse_options, read_knowledge
 
-    options = parse_options(
-        derive=arguments.derive,
-        log=arguments.log,
-        kinds=arguments.kinds,
-        tiers=arguments.tiers,
-        require=arguments.require,
-        forbid=arguments.forbid,
-        inputs=arguments.inputs,
-        outputs=arguments.outputs,
-        variables=arguments.variables,
-        derivative=arguments.derivative,
-        curve=arguments.curve,
-    )
+    options = parse_options(arguments)
     return read_knowledge(arguments.knowledge).joined(options) if arguments.knowledge else options
 
 
@@ -259,17 +183,38 @@ def _write(arguments: argparse.Namespace, table: ModelInput, model: CausalModel,
 
 def _json(table: ModelInput, model: CausalModel, found: InterventionForecast | None, checks: Checks) -> dict[str, Any]:
     from unperturbed.analysis.causal.describe import undecided
-    from unperturbed.harness.methods.causal.checks import checks_json
-    from unperturbed.harness.methods.causal.forecast import forecast_json
+    from unperturbed.harness.methods.causal.questions import checks_json, forecast_json
 
-    written: dict[str, Any] = {"table": table.name, **model.to_dict()}
-    written["left_out"] = [{"name": one.name, "why": one.why} for one in table.left_out]
-    written["derived"] = dict(table.derived)
-    written["undecided"] = list(undecided(model))
-    written["notes"] = list(table.notes)
+    written: dict[str, Any] = {
+        "table": table.name,
+        **model.to_dict(),
+        "left_out": [{"name": one.name, "why": one.why} for one in table.left_out],
+        "derived": dict(table.derived),
+        "undecided": list(undecided(model)),
+        "notes": list(table.notes),
+    }
     if table.curves:
         written["curves"] = [one.to_dict() for one in table.curves]
     written |= checks_json(checks)
     if found is not None:
         written["forecast"] = forecast_json(found)
     return written
+
+
+_SEED = 1
+
+
+def warm() -> None:
+    """Compile the tests of independence and the regressions' loops."""
+    import numpy as np
+    import polars as pl
+
+    from unperturbed.analysis.causal import Knowledge, independence_tests, learn
+
+    chance = np.random.default_rng(_SEED)
+    size, kind = chance.integers(1, 100, 80), chance.choice(["one", "two"], 80)
+    misses = size**2 * (1 + 0.1 * chance.normal(size=80)) * np.where(kind == "one", 1, 2)
+    seconds = 1e-6 * misses + 1e-3 * size + 0.01 * chance.normal(size=80)
+    table = pl.DataFrame({"size": size, "kind": kind, "misses": misses, "seconds": seconds})
+    for test in independence_tests():
+        learn(table, Knowledge(), test=test)

@@ -15,7 +15,7 @@ import polars as pl
 from unperturbed.analysis.causal import CurveParameters, Kind, curve_parameters, gaps, prepare, step_table
 from unperturbed.analysis.causal.table.variables import is_text
 from unperturbed.errors import DataError, SpecError
-from unperturbed.harness.methods.causal.option_syntax import Curve, Derivative
+from unperturbed.harness.methods.causal.knowledge import CurveOption, DerivativeOption
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class DerivedTable:
 
 def tabulate_steps(
     frame: pl.DataFrame,
-    derivatives: Mapping[str, Derivative],
+    derivatives: Mapping[str, DerivativeOption],
     parameters: Sequence[str],
     *,
     missing: Literal["error", "drop"],
@@ -89,7 +89,7 @@ def _written(value: object) -> str:
 
 
 def tabulate_curves(
-    frame: pl.DataFrame, curves: Sequence[Curve], *, kinds: Mapping[str, Kind], missing: Literal["error", "drop"]
+    frame: pl.DataFrame, curves: Sequence[CurveOption], *, kinds: Mapping[str, Kind], missing: Literal["error", "drop"]
 ) -> DerivedTable:
     """Return the table of the parameters of curves, a row a cell; see `analysis.causal.curve_parameters`."""
     cells = curves[0].cells

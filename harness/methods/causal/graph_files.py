@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,29 +12,23 @@ if TYPE_CHECKING:
     from unperturbed.analysis.causal import CausalModel
 
 
-def _write_dot(model: CausalModel, path: Path) -> None:
-    from unperturbed.analysis.causal import to_dot
+def _format(name: str, suffixes: tuple[str, ...]) -> Format:
+    """Return the format that a function of the causal models, `to_…`, writes."""
 
-    path.write_text(to_dot(model), encoding="utf-8")
+    def write(model: CausalModel, path: Path) -> None:
+        from unperturbed.analysis import causal
 
+        text: Callable[[CausalModel], str] = getattr(causal, f"to_{name}")
+        path.write_text(text(model), encoding="utf-8")
 
-def _write_graphml(model: CausalModel, path: Path) -> None:
-    from unperturbed.analysis.causal import to_graphml
-
-    path.write_text(to_graphml(model), encoding="utf-8")
-
-
-def _write_gml(model: CausalModel, path: Path) -> None:
-    from unperturbed.analysis.causal import to_gml
-
-    path.write_text(to_gml(model), encoding="utf-8")
+    return Format(name, suffixes, {"model": write})
 
 
 def _write_json(model: CausalModel, path: Path) -> None:
     path.write_text(f"{model.to_json()}\n", encoding="utf-8")
 
 
-DOT = Format("dot", (".dot", ".gv"), {"model": _write_dot})
-GRAPHML = Format("graphml", (".graphml",), {"model": _write_graphml})
-GML = Format("gml", (".gml",), {"model": _write_gml})
+DOT = _format("dot", (".dot", ".gv"))
+GRAPHML = _format("graphml", (".graphml",))
+GML = _format("gml", (".gml",))
 JSON = Format("json", (".json",), {"model": _write_json})

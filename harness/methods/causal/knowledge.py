@@ -1,8 +1,14 @@
-"""Prior knowledge of a causal model, as `unperturbed model` reads it: a YAML file, options, or both."""
+"""Prior knowledge of a causal model: a YAML file, options, or both; and the syntax of the options.
+
+A name with a sign of the syntax in it is put in backquotes.
+"""
 
 from __future__ import annotations
 
+import argparse
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -13,18 +19,6 @@ from unperturbed.analysis.causal import Kind, read_definitions
 from unperturbed.common.expressions.syntax import check_syntax
 from unperturbed.common.wording import nearest
 from unperturbed.errors import DataError, SpecError
-from unperturbed.harness.methods.causal.option_syntax import (
-    Arrow,
-    Curve,
-    Derivative,
-    named_values,
-    names_of,
-    read_arrow,
-    read_curve,
-    read_derivative,
-    read_named_derivative,
-    split,
-)
 from unperturbed.harness.spec.yaml import (
     MAX_BYTES,
     Diagnostic,
@@ -35,6 +29,127 @@ from unperturbed.harness.spec.yaml import (
     decode,
     read_yaml,
 )
+
+Arrow = tuple[str, str]
+"""A cause and its effect."""
+
+_ARROW = re.compile(r"\s*(?:->|→)\s*")
+
+
+_DERIVATIVE = re.compile(
+    r"\s*(?:d\s+|∂\s*)(`[^`]+`|.+?)\s*/\s*(?:d\s+|∂\s*)(`[^`]+`|.+?)(?:\s+from\s+(`[^`]+`|.+?)\s+to\s+(`[^`]+`|.+?))?\s*",
+    re.DOTALL,
+)
+_CURVE_WANTED = "write TARGET over NUMBER in DISCRETE, as in 'L2M_op over n in datatype'; several separated by commas"
+_DERIVATIVE_WANTED = (
+    "write NAME = d COLUMN / d PARAMETER, as in 'gain = d T / d kernel', or 'gain = d T / d kernel from 5/3 to 9/7'"
+)
+
+
+@dataclass(frozen=True)
+class DerivativeOption:
+    """A partial derivative with all other parameters held constant."""
+
+    of: str  # The column that is derived
+    over: str  # The parameter
+    between: tuple[str, str] | None = None  # Two values of the parameter, as text
+
+
+@dataclass(frozen=True)
+class CurveOption:
+    """The curve of a variable over numbers, one in each cell of discrete variables."""
+
+    target: str
+    over: tuple[str, ...]
+    cells: tuple[str, ...]
+
+
+def with_option_names(words: str) -> str:
+    """Rewrite an error that names Python arguments so that it names command-line options."""
+    return re.sub(r'kinds=\{"(.+?)": "(\w+)"\}', r"--kinds \1=\2", words.replace('missing="drop"', "--missing drop"))
+
+
+def names_of(text: str, option: str) -> tuple[str, ...]:
+    """Return names separated by commas; one with a comma, a slash or an arrow in it is put in backquotes."""
+    found = tuple(unquote(part, option) for part in split(text, ","))
+    for name in found:
+        if found.count(name) > 1:
+            raise SpecError(f"{option} {text}: {name} is named twice")
+    return found
+
+
+def named_values(text: str, option: str, example: str) -> dict[str, str]:
+    """Return the values of `name=value,name=value` by name."""
+    found: dict[str, str] = {}
+    for part in split(text, ","):
+        halves = split(part, "=")
+        if len(halves) != 2 or not all(half.strip() for half in halves):
+            raise SpecError(f"{option} {text}: write NAME=VALUE, several separated by commas, as in {example}")
+        name, value = (unquote(half, option) for half in halves)
+        if name in found:
+            raise SpecError(f"{option} {text}: {name} is given twice")
+        found[name] = value
+    return found
+
+
+def split(text: str, separator: str) -> list[str]:
+    """Split a text at a separator outside backquotes; the backquotes stay.
+
+    A separator that is a word has to be between blanks.
+    """
+    apart = rf"\s+{separator}\s+" if separator.isalpha() else re.escape(separator)
+    parts = [""]
+    for match in re.finditer(rf"`[^`]*`|(?P<apart>{apart})|.", text, re.DOTALL):
+        if match["apart"] is not None:
+            parts.append("")
+        else:
+            parts[-1] += match[0]
+    return parts
+
+
+def unquote(text: str, option: str) -> str:
+    """Return a name without blanks around it, and without its backquotes."""
+    name = text.strip()
+    if len(name) > 2 and name[0] == name[-1] == "`":
+        name = name[1:-1]
+    if not name:
+        raise SpecError(f"{option}: a name is missing between two separators, before the first or after the last")
+    return name
+
+
+def read_arrow(text: str, option: str) -> Arrow:
+    """Return the ends of an edge, CAUSE->EFFECT."""
+    whole = re.fullmatch(r"\s*(`[^`]+`|.+?)\s*(?:->|→)\s*(`[^`]+`|.+?)\s*", text, re.DOTALL)
+    if whole is None or (_ARROW.search(whole[2]) and not whole[2].startswith("`")):
+        raise SpecError(f"{option} {text}: write CAUSE->EFFECT, in quotes, as the shell takes > for something else")
+    return unquote(whole[1], option), unquote(whole[2], option)
+
+
+def read_derivative(text: str, option: str) -> DerivativeOption:
+    """Read `d COLUMN / d PARAMETER`, optionally followed by `from VALUE to VALUE`. SpecError if it is neither."""
+    whole = _DERIVATIVE.fullmatch(text)
+    if whole is None:
+        raise SpecError(f"{option} {text.strip()}: {_DERIVATIVE_WANTED}")
+    ends = (unquote(whole[3], option), unquote(whole[4], option)) if whole[3] else None
+    return DerivativeOption(unquote(whole[1], option), unquote(whole[2], option), ends)
+
+
+def read_named_derivative(text: str, option: str) -> tuple[str, DerivativeOption]:
+    """Read `NAME = d COLUMN / d PARAMETER`."""
+    name, *rest = split(text, "=")
+    if not rest:
+        raise SpecError(f"{option} {text}: {_DERIVATIVE_WANTED}")
+    return unquote(name, option), read_derivative("=".join(rest), option)
+
+
+def read_curve(text: str, option: str) -> CurveOption:
+    """Read `TARGET over NAMES in NAMES`. SpecError where it is something else."""
+    halves = split(f" {text} ", "over")
+    ends = split(halves[1], "in") if len(halves) == 2 else []
+    if len(ends) != 2 or not all(part.strip() for part in (halves[0], *ends)):
+        raise SpecError(f"{option} {text.strip()}: {_CURVE_WANTED}")
+    return CurveOption(unquote(halves[0], option), names_of(ends[0], option), names_of(ends[1], option))
+
 
 _KINDS = ("discrete", "continuous")
 _NO_NAME = "a column's name is expected here"
@@ -125,17 +240,17 @@ def _read_derived(value: Any) -> dict[str, str]:
     return _read_each(_mapping(value, otherwise), read)
 
 
-def _read_derivatives(value: Any) -> dict[str, Derivative]:
-    def read(name: object, text: Any) -> Derivative:
-        return text if isinstance(text, Derivative) else read_derivative(str(text), str(name))
+def _read_derivatives(value: Any) -> dict[str, DerivativeOption]:
+    def read(name: object, text: Any) -> DerivativeOption:
+        return text if isinstance(text, DerivativeOption) else read_derivative(str(text), str(name))
 
     otherwise = "derivatives are a mapping of names: {gain: d T / d kernel from 5/3 to 9/7}"
     return _read_each(_mapping(value, otherwise), read)
 
 
-def _read_curves(value: Any) -> tuple[Curve, ...]:
-    def read(_: object, text: Any) -> Curve:
-        return text if isinstance(text, Curve) else read_curve(str(text), "curves")
+def _read_curves(value: Any) -> tuple[CurveOption, ...]:
+    def read(_: object, text: Any) -> CurveOption:
+        return text if isinstance(text, CurveOption) else read_curve(str(text), "curves")
 
     return tuple(_read_each(_items(value), read).values())
 
@@ -163,9 +278,11 @@ class PriorKnowledge(BaseModel):
     log: _Names = ()  # Columns whose logarithm is analysed in their place
     variables: _Names = ()  # Columns that are analysed; empty for all
     # Partial derivatives: the rows are then the steps of their parameter.
-    derivatives: Annotated[dict[str, Derivative], BeforeValidator(_read_derivatives)] = Field(default_factory=dict)
+    derivatives: Annotated[dict[str, DerivativeOption], BeforeValidator(_read_derivatives)] = Field(
+        default_factory=dict
+    )
     # Curves whose parameters are variables: the rows are then cells.
-    curves: Annotated[tuple[Curve, ...], BeforeValidator(_read_curves)] = ()
+    curves: Annotated[tuple[CurveOption, ...], BeforeValidator(_read_curves)] = ()
     _file: str = PrivateAttr(default="")
     _positions: dict[str, Position] = PrivateAttr(default_factory=dict)
 
@@ -180,10 +297,9 @@ class PriorKnowledge(BaseModel):
             yield from ((("tiers", number, at), name) for at, name in enumerate(tier))
         for key in ("required", "forbidden"):
             yield from (((key, number), name) for number, edge in enumerate(getattr(self, key)) for name in edge)
-        for key in ("inputs", "outputs"):
-            yield from (((key, number), name) for number, name in enumerate(getattr(self, key)))
-        yield from ((("kinds", name), name) for name in self.kinds)
-        yield from ((("log", number), name) for number, name in enumerate(self.log))
+        for key in ("inputs", "outputs", "kinds", "log"):
+            named = getattr(self, key)
+            yield from (((key, name if key == "kinds" else number), name) for number, name in enumerate(named))
         for name, one in self.derivatives.items():
             yield from ((("derivatives", name), column) for column in (one.of, one.over))
         for number, curve in enumerate(self.curves):
@@ -280,41 +396,37 @@ def _diagnostic(document: Document, path: YamlPath, kind: str, message: str) -> 
     return Diagnostic(_position(document, path), message)
 
 
-def parse_options(
-    *,
-    derive: Sequence[str] = (),
-    log: str | None = None,
-    kinds: str | None = None,
-    tiers: str | None = None,
-    require: Sequence[str] = (),
-    forbid: Sequence[str] = (),
-    inputs: str | None = None,
-    outputs: str | None = None,
-    variables: str | None = None,
-    derivative: Sequence[str] = (),
-    curve: Sequence[str] = (),
-) -> PriorKnowledge:
-    """Return the prior knowledge that the options of the command line state; each is its text."""
-    given = named_values(kinds, "--kinds", "optimisation=discrete,bytes=continuous") if kinds else {}
-    for name, kind in given.items():
+def parse_options(given: argparse.Namespace) -> PriorKnowledge:
+    """Return the prior knowledge that the options of the command line state."""
+
+    def names(option: str) -> tuple[str, ...]:
+        text = getattr(given, option)
+        return names_of(text, f"--{option}") if text else ()
+
+    def arrows(option: str) -> tuple[Arrow, ...]:
+        texts = getattr(given, option)
+        return tuple(read_arrow(part, f"--{option}") for text in texts for part in split(text, ","))
+
+    kinds = named_values(given.kinds, "--kinds", "optimisation=discrete,bytes=continuous") if given.kinds else {}
+    for name, kind in kinds.items():
         if kind not in _KINDS:
-            raise SpecError(f"--kinds {kinds}: {name} is to be discrete or continuous, not {kind!r}")
-    derivatives: dict[str, Derivative] = {}
-    for text in derivative:
-        name, one = read_named_derivative(text, "--derivative")
+            raise SpecError(f"--kinds {given.kinds}: {name} is to be discrete or continuous, not {kind!r}")
+    derivatives: dict[str, DerivativeOption] = {}
+    for text in given.derivative:
+        name, derivative = read_named_derivative(text, "--derivative")
         if name in derivatives:
             raise SpecError(f"--derivative {text}: {name} is given twice")
-        derivatives[name] = one
+        derivatives[name] = derivative
     return PriorKnowledge(
-        derive=read_definitions(derive),
-        log=names_of(log, "--log") if log else (),
-        tiers=tuple(names_of(tier, "--tiers") for tier in split(tiers, "/")) if tiers else (),
-        required=tuple(read_arrow(part, "--require") for text in require for part in split(text, ",")),
-        forbidden=tuple(read_arrow(part, "--forbid") for text in forbid for part in split(text, ",")),
-        inputs=names_of(inputs, "--inputs") if inputs else (),
-        outputs=names_of(outputs, "--outputs") if outputs else (),
-        variables=names_of(variables, "--variables") if variables else (),
-        kinds=dict(given),  # type: ignore[arg-type]  # checked above
+        derive=read_definitions(given.derive),
+        log=names("log"),
+        tiers=tuple(names_of(tier, "--tiers") for tier in split(given.tiers, "/")) if given.tiers else (),
+        required=arrows("require"),
+        forbidden=arrows("forbid"),
+        inputs=names("inputs"),
+        outputs=names("outputs"),
+        variables=names("variables"),
+        kinds=dict(kinds),  # type: ignore[arg-type]  # checked above
         derivatives=derivatives,
-        curves=tuple(read_curve(text, "--curve") for text in curve),
+        curves=tuple(read_curve(text, "--curve") for text in given.curve),
     )

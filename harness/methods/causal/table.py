@@ -14,8 +14,7 @@ from unperturbed.collectors.data import Column
 from unperturbed.common.expressions.metrics import parse_metric_expression
 from unperturbed.errors import DataError, SpecError
 from unperturbed.harness.methods.causal.derived_tables import DerivedTable, tabulate_curves, tabulate_steps
-from unperturbed.harness.methods.causal.knowledge import PriorKnowledge
-from unperturbed.harness.methods.causal.option_syntax import with_option_names
+from unperturbed.harness.methods.causal.knowledge import PriorKnowledge, with_option_names
 from unperturbed.harness.methods.causal.reading import missing_points, read_table
 
 LOGARITHM = "log_"

@@ -20,8 +20,7 @@ from unperturbed.analysis.causal.describe import (
     variables_table,
 )
 from unperturbed.harness.cli.terminal import terminal
-from unperturbed.harness.methods.causal.checks import Checks
-from unperturbed.harness.methods.causal.forecast import InterventionForecast
+from unperturbed.harness.methods.causal.questions import Checks, InterventionForecast
 from unperturbed.harness.methods.causal.table import ModelInput
 
 _CELLS_SHOWN = 12

@@ -6,7 +6,7 @@ from itertools import combinations
 
 import numpy as np
 
-from unperturbed.analysis.causal.independence.base import Outcome
+from unperturbed.analysis.causal.independence.methods import Outcome
 
 __all__ = ["DSeparation", "random_graph", "v_structures"]
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.analysis.causal.random_sweeps import Sweep, draw_sweep, script_sweep
 from unperturbed.analysis.causal.describe import undecided
-from unperturbed.analysis.causal.discovery.contradiction import Contradiction
+from unperturbed.analysis.causal.discovery.agreement import Contradiction
 from unperturbed.analysis.causal.learning import learn
 from unperturbed.analysis.causal.model.prediction import causal_order
 

@@ -1,9 +1,97 @@
-"""The tests that can be selected by name: one class a module, found without a list."""
+"""The tests of conditional independence that can be selected by name, found without a list; what a test is.
+
+A further test is one class in a module here, or in another distribution.
+"""
 
 from __future__ import annotations
 
-from unperturbed.analysis.causal.independence.base import IndependenceTest
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
 from unperturbed.common.extensions import classes_in
+
+if TYPE_CHECKING:
+    from unperturbed.analysis.causal.table.variables import Data
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The result of one test of X ⊥ Z | S.
+
+    Attributes
+    ----------
+    independent : bool
+        Whether independence is accepted.
+    p_value : float
+        Probability of so strong a dependence under independence; NaN for a test that has none (the paper's).
+    bits : float
+        The test's estimate of the conditional mutual information of X and Z given S, in bits a row; not below 0.
+    determined : str, default ""
+        The one of X and Z that S determines, so that independence is trivial and carries no causal information; empty
+        if neither is.
+    """
+
+    independent: bool
+    p_value: float
+    bits: float
+    determined: str = ""
+
+
+class IndependenceTest(ABC):
+    """A test of conditional independence on one table.
+
+    A subclass in a module of `independence.methods`, or behind an entry point in the group
+    `unperturbed.independence_tests`, can be selected by its `name` in `learn(…, test=NAME)` and
+    `unperturbed model --test NAME`. Outcomes are the same for (X, Z) and (Z, X); keep those that are slow to compute,
+    since a search repeats questions.
+    """
+
+    name: ClassVar[str] = ""
+    """What the test is selected by."""
+
+    @classmethod
+    def create(cls, data: Data, *, alpha: float, seed: int) -> IndependenceTest:
+        """Return the test on a table, as `learn` uses it.
+
+        Parameters
+        ----------
+        data : Data
+            The table.
+        alpha : float
+            Significance level: independence is accepted above it.
+        seed : int
+            Seed of everything random.
+
+        Returns
+        -------
+        IndependenceTest
+            By default `cls(data, alpha=alpha, seed=seed)`.
+        """
+        return cls(data, alpha=alpha, seed=seed)  # type: ignore[call-arg]  # one with other parameters overrides
+
+    @property
+    def screening(self) -> IndependenceTest:
+        """A faster test that is run first; this one then confirms each independence. By default this test itself."""
+        return self
+
+    @abstractmethod
+    def test(self, one: str, other: str, given: Sequence[str] = ()) -> Outcome:
+        """Test whether two variables are independent given others.
+
+        Parameters
+        ----------
+        one, other : str
+            The variables, in any order.
+        given : sequence of str, default ()
+            The conditioning set.
+
+        Returns
+        -------
+        Outcome
+            The verdict with its p-value and the information that the two share.
+        """
 
 
 def independence_tests() -> dict[str, type[IndependenceTest]]:

@@ -1,25 +1,29 @@
-"""Nonparametric test: kernel mutual information, with a p-value by local permutations.
+"""Nonparametric test: kernel mutual information, with a p-value by local permutations; the default test, which uses it.
 
 The paper's measure (sections 6.1 and 7.1) without its constants: bandwidths by Silverman's rule, and instead of a
 threshold the distribution of the measure when X is exchanged between rows that are alike in S (Runge, "Conditional
-independence testing based on a nearest-neighbor estimator of conditional mutual information", 2018).
+independence testing based on a nearest-neighbor estimator of conditional mutual information", 2018). Continuous X and Z
+enter as residuals of their regressions on S. That changes nothing of I(X; Z | S), as S is known there, and it leaves
+next to nothing for which rows that are only nearly alike in S would be the wrong ones to exchange.
 
-Continuous X and Z enter as residuals of their regressions on S. That changes nothing of I(X; Z | S), as S is known
-there, and it leaves next to nothing for which rows that are only nearly alike in S would be the wrong ones to exchange.
+The default test runs the regression test first, which finds most dependences of performance data at once. What that
+cannot find (a variance that depends on a parameter, a circle) it would report as independence, so only that verdict is
+confirmed by the nonparametric test.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unperturbed.analysis.causal.independence.base import IndependenceTest, Outcome
-from unperturbed.analysis.causal.independence.compiled import compiled_loop
-from unperturbed.analysis.causal.independence.features import Features, features_of, normal_scores
-from unperturbed.analysis.causal.independence.residuals import ConditioningSet
+from unperturbed.analysis.causal.independence.loops import compiled_loop
+from unperturbed.analysis.causal.independence.methods import IndependenceTest, Outcome
+from unperturbed.analysis.causal.independence.methods.regression import RegressionTest
+from unperturbed.analysis.causal.independence.residuals import ConditioningSet, Features, features_of, normal_scores
 from unperturbed.analysis.causal.table.variables import Data, Floats
 
 Kernel = NDArray[np.float32]
@@ -31,6 +35,36 @@ _ROWS_A_PARAMETER = 20
 """Regressions with more parameters make the residuals of both variables alike: influential rows are so in both."""
 _ENOUGH_GREATER = 3
 """Permutations that reach the measured value, after which it is not significant (Besag and Clifford 1991)."""
+
+
+class CombinedTest(IndependenceTest):
+    """Tests X ⊥ Z | S by two tests with doubled p-values, which keeps the joint error rate at alpha (Bonferroni)."""
+
+    name: ClassVar[str] = "auto"
+
+    def __init__(self, regression: RegressionTest, kernel: KernelTest, *, alpha: float = 0.01) -> None:
+        self.alpha = alpha
+        self._regression = regression
+        self._kernel = kernel
+
+    @classmethod
+    def create(cls, data: Data, *, alpha: float, seed: int) -> CombinedTest:
+        """Return the test on a table."""
+        return cls(RegressionTest(data, alpha=alpha), KernelTest(data, alpha=alpha, seed=seed), alpha=alpha)
+
+    @property
+    def screening(self) -> IndependenceTest:
+        """The regression test."""
+        return self._regression
+
+    def test(self, one: str, other: str, given: Sequence[str] = ()) -> Outcome:
+        """Test whether two variables are independent given others."""
+        first = self._regression.test(one, other, given)
+        if first.determined or 2 * first.p_value <= self.alpha:
+            return replace(first, p_value=min(1.0, 2 * first.p_value), independent=bool(first.determined))
+        second = self._kernel.test(one, other, given)
+        p_value = min(1.0, 2 * first.p_value, 2 * second.p_value)
+        return Outcome(p_value > self.alpha, p_value, first.bits if first.p_value <= second.p_value else second.bits)
 
 
 class KernelTest(IndependenceTest):

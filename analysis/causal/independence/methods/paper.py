@@ -21,8 +21,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from unperturbed.analysis.causal.independence.base import IndependenceTest, Outcome
-from unperturbed.analysis.causal.independence.compiled import compiled_loop
+from unperturbed.analysis.causal.independence.loops import compiled_loop
+from unperturbed.analysis.causal.independence.methods import IndependenceTest, Outcome
 from unperturbed.analysis.causal.table.variables import Data
 
 _CONTINUOUS_BITS, _DISCRETE_BITS = 0.4, 0.2

@@ -1,10 +1,10 @@
 """Fast test of mixed variables: correlation of the residuals of two variables regressed on the conditioning set.
 
-X ⊥ Z | S where neither variable's curves (`features`) are correlated with the other variable, after each was regressed
-on S cell by cell. Because both are residuals, what a regression misses of S does harm only where it misses the same for
-both (Shah and Peters, "The hardness of conditional independence testing and the generalised covariance measure", 2020).
-Pillai's trace of the canonical correlations has an F distribution whatever is discrete: for two continuous variables it
-is that of a regression, for two discrete ones a test of association within strata.
+X ⊥ Z | S where neither variable's curves (`residuals.Features`) are correlated with the other variable, after each was
+regressed on S cell by cell. Because both are residuals, what a regression misses of S does harm only where it misses
+the same for both (Shah and Peters, "The hardness of conditional independence testing and the generalised covariance
+measure", 2020). Pillai's trace of the canonical correlations has an F distribution whatever is discrete: for two
+continuous variables it is that of a regression, for two discrete ones a test of association within strata.
 
 What a single number leaves unexplained is found by neighbours, whatever the form of the curve. A regression on a few
 columns cannot find that n determines #op, nor that #op determines n: its misfit looks like unexplained variance. Rows
@@ -14,18 +14,22 @@ that are neighbours in n have nearly the same #op if, and only if, n determines 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unperturbed.analysis.causal.independence.base import IndependenceTest, Outcome
-from unperturbed.analysis.causal.independence.compiled import compiled_loop
-from unperturbed.analysis.causal.independence.features import Features, features_of
-from unperturbed.analysis.causal.independence.residuals import ConditioningSet
-from unperturbed.analysis.causal.independence.smooth import MOST_ROWS, Smoother
+from unperturbed.analysis.causal.independence.loops import compiled_loop
+from unperturbed.analysis.causal.independence.methods import IndependenceTest, Outcome
+from unperturbed.analysis.causal.independence.residuals import (
+    MOST_ROWS,
+    ConditioningSet,
+    Features,
+    Smoother,
+    features_of,
+)
 from unperturbed.analysis.causal.table.variables import Data, Floats
 from unperturbed.common.extras import LazyLibrary
 
@@ -164,7 +168,7 @@ class RegressionTest(IndependenceTest):
     data : Data
         The table.
     alpha : float
-        Independence is taken to hold where the p-value is above.
+        Independence is accepted where the p-value is above.
     determined : float
         Share of the variance below which what is left of a variable, given others, is taken for nothing.
     """
@@ -212,27 +216,13 @@ class RegressionTest(IndependenceTest):
     def p_value_of_residuals(self, residuals: Floats, other: str, given: Sequence[str]) -> float:
         """Return the p-value of a dependence of a formula's residuals on a variable that is smoothed by its parents.
 
-        Because both are residuals, what the formula misses does harm only where the smoothed variable misses the same.
-
-        Parameters
-        ----------
-        residuals : float64, shape (rows,)
-            What a formula of the others leaves of a further variable.
-        other : str
-            The variable.
-        given : sequence of str
-            The formula's parents.
-
-        Returns
-        -------
-        float
-            1 where the others determine the variable.
+        1 where the parents, `given`, determine the variable. Because both are residuals, what the formula misses does
+        harm only where the smoothed variable misses the same. `residuals`: float64, shape (rows,).
         """
         rows = self._smoothed_rows
-        smoother = self._smoothers.get(frozenset(given))
-        if smoother is None:
-            smoother = Smoother([self._features[name] for name in given], rows)
-            self._smoothers.keep(frozenset(given), smoother)
+        smoother = self._smoothers.get(
+            frozenset(given), lambda: Smoother([self._features[name] for name in given], rows)
+        )
         columns, unexplained, freedom = smoother.residuals(self._features[other].scales[rows])
         columns = columns[:, unexplained > self._determined]
         left = residuals[rows] - residuals[rows].mean()
@@ -256,18 +246,16 @@ class RegressionTest(IndependenceTest):
         return Outcome(p_value > self.alpha, p_value, float(bits))
 
     def _residuals_of(self, name: str, held: frozenset[str]) -> _Residuals:
-        known = self._residuals.get((name, held))
-        if known is not None:
-            return known
+        return self._residuals.get((name, held), lambda: self._new_residuals(name, held))
+
+    def _new_residuals(self, name: str, held: frozenset[str]) -> _Residuals:
         fixed, own = self._fixed(held), self._features[name]
         curve, scales = fixed.residuals(own.curve), own.scales.shape[1]
         unexplained = self._unexplained_share(own, curve[:, :scales], held, fixed)
         if held:
             curve, scales = fixed.even_residuals(own)
         scales = np.ascontiguousarray(curve[:, :scales])
-        left = _Residuals(scales, _orthonormal(scales), _orthonormal(curve), unexplained, own.entropy_bits)
-        self._residuals.keep((name, held), left)
-        return left
+        return _Residuals(scales, _orthonormal(scales), _orthonormal(curve), unexplained, own.entropy_bits)
 
     def _unexplained_share(self, own: Features, scales: Floats, held: frozenset[str], fixed: ConditioningSet) -> float:
         rows = self._data.rows
@@ -278,10 +266,7 @@ class RegressionTest(IndependenceTest):
         share = float(left.max() if own.codes is not None else left.min())
         continuous = [self._features[name] for name in held if self._features[name].codes is None]
         if len(continuous) == 1:
-            neighbours = self._neighbours.get(held)
-            if neighbours is None:
-                neighbours = neighbours_in(continuous[0], fixed.cell_of)
-                self._neighbours.keep(held, neighbours)
+            neighbours = self._neighbours.get(held, lambda: neighbours_in(continuous[0], fixed.cell_of))
             share = min(share, neighbours.unexplained(own))
         return share
 
@@ -298,11 +283,7 @@ class RegressionTest(IndependenceTest):
         return [_association(_orthonormal(fixed.residuals(products)), others, spare)]
 
     def _fixed(self, held: frozenset[str]) -> ConditioningSet:
-        known = self._held.get(held)
-        if known is None:
-            known = ConditioningSet(self._features, sorted(held), self._data.rows)
-            self._held.keep(held, known)
-        return known
+        return self._held.get(held, lambda: ConditioningSet(self._features, sorted(held), self._data.rows))
 
 
 class _Sized(Protocol):
@@ -322,19 +303,17 @@ class _Recent(Generic[_Key, _Value]):
         self._bytes = 0
         self._known: OrderedDict[_Key, _Value] = OrderedDict()
 
-    def get(self, key: _Key) -> _Value | None:
-        """Return what is known of a key, as what was used last."""
-        if key not in self._known:
-            return None
-        self._known.move_to_end(key)
-        return self._known[key]
-
-    def keep(self, key: _Key, value: _Value) -> None:
-        """Keep a value, and forget what was used longest ago where memory asks for it."""
-        self._known[key] = value
+    def get(self, key: _Key, make: Callable[[], _Value]) -> _Value:
+        """Return the value of a key, made where it is not known; forget what was used longest ago where memory asks for
+        it."""
+        if key in self._known:
+            self._known.move_to_end(key)
+            return self._known[key]
+        value = self._known[key] = make()
         self._bytes += value.bytes
         while self._bytes > self._most and len(self._known) > 1:
             self._bytes -= self._known.popitem(last=False)[1].bytes
+        return value
 
 
 def _association(one: Floats, other: Floats, spare: int) -> _Association:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unperturbed.analysis.causal.derived_tables.derivatives import partial_derivative
+from unperturbed.analysis.causal.derived_tables.steps import partial_derivative
 from unperturbed.errors import DataError
 
 FRAME = pl.DataFrame(

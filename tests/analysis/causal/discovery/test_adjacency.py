@@ -4,10 +4,9 @@ from hypothesis import strategies as st
 
 from tests.analysis.causal.graphs import DSeparation, random_graph, v_structures
 from unperturbed.analysis.causal.discovery.adjacency import find_adjacencies, pair_of
-from unperturbed.analysis.causal.discovery.equivalence import Relations
 from unperturbed.analysis.causal.discovery.orientation import extend, orient
-from unperturbed.analysis.causal.discovery.refinement import refine
-from unperturbed.analysis.causal.independence.base import Outcome
+from unperturbed.analysis.causal.discovery.refinement import Relations, refine
+from unperturbed.analysis.causal.independence.methods import Outcome
 from unperturbed.analysis.causal.table.knowledge import Knowledge
 
 

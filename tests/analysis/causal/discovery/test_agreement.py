@@ -7,8 +7,7 @@ import pytest
 
 from tests.analysis.causal.graphs import DSeparation, random_graph
 from unperturbed.analysis.causal.discovery.adjacency import Separation, pair_of
-from unperturbed.analysis.causal.discovery.agreement import Descriptions, agree
-from unperturbed.analysis.causal.discovery.contradiction import Contradiction
+from unperturbed.analysis.causal.discovery.agreement import Contradiction, Descriptions, agree
 from unperturbed.analysis.causal.discovery.refinement import Refined
 from unperturbed.analysis.causal.table.knowledge import Knowledge
 

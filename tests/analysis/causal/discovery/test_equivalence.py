@@ -4,9 +4,15 @@ from dataclasses import replace
 import pytest
 
 from unperturbed.analysis.causal.discovery.adjacency import Dispensable, Separation, Skeleton, pair_of
-from unperturbed.analysis.causal.discovery.equivalence import TIE_BITS, WORTH_A_PARENT, Equivalence, Relations, choose
-from unperturbed.analysis.causal.discovery.refinement import refine
-from unperturbed.analysis.causal.independence.base import Outcome
+from unperturbed.analysis.causal.discovery.refinement import (
+    TIE_BITS,
+    WORTH_A_PARENT,
+    Equivalence,
+    Relations,
+    choose,
+    refine,
+)
+from unperturbed.analysis.causal.independence.methods import Outcome
 from unperturbed.analysis.causal.table.knowledge import Knowledge
 
 

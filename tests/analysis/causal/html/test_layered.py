@@ -7,7 +7,7 @@ from itertools import combinations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unperturbed.analysis.causal.html.layered import layered
+from unperturbed.analysis.causal.html.graph import layered
 
 ARROWS = st.integers(1, 9).flatmap(
     lambda count: st.tuples(

@@ -4,9 +4,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from unperturbed.analysis.causal.independence.features import features_of
 from unperturbed.analysis.causal.independence.methods.regression import RegressionTest
-from unperturbed.analysis.causal.independence.smooth import Smoother
+from unperturbed.analysis.causal.independence.residuals import Smoother, features_of
 from unperturbed.analysis.causal.table.variables import prepare
 
 

@@ -7,15 +7,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.analysis.causal.independence.naive import canonical_squares, information, residuals
-from unperturbed.analysis.causal.independence.compiled.association import canonical, orthonormal
-from unperturbed.analysis.causal.independence.compiled.density import gaussian, information_of_permutation
-from unperturbed.analysis.causal.independence.compiled.residuals import orthonormalise, project_out
-from unperturbed.analysis.causal.independence.features import features_of, normal_scores
-from unperturbed.analysis.causal.independence.methods.auto import CombinedTest
-from unperturbed.analysis.causal.independence.methods.kernel import KernelTest
+from unperturbed.analysis.causal.independence.loops import (
+    canonical,
+    gaussian,
+    information_of_permutation,
+    orthonormal,
+    orthonormalise,
+    project_out,
+)
+from unperturbed.analysis.causal.independence.methods.kernel import CombinedTest, KernelTest
 from unperturbed.analysis.causal.independence.methods.paper import PaperTest
 from unperturbed.analysis.causal.independence.methods.regression import RegressionTest
-from unperturbed.analysis.causal.independence.residuals import ConditioningSet
+from unperturbed.analysis.causal.independence.residuals import ConditioningSet, features_of, normal_scores
 from unperturbed.analysis.causal.table.variables import prepare
 
 seeds = st.integers(0, 2**32)

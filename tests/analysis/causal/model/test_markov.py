@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from tests.analysis.causal.lu_campaign import ALL, draw, true_edges
-from unperturbed.analysis.causal.independence.base import Outcome
+from unperturbed.analysis.causal.independence.methods import Outcome
 from unperturbed.analysis.causal.independence.methods.regression import RegressionTest
 from unperturbed.analysis.causal.model.markov import check_markov, screens_off
 from unperturbed.analysis.causal.table.variables import prepare

@@ -6,11 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.analysis.causal.regression.naive import best_groups, best_threshold, by_cell, cut_length, left
+from unperturbed.analysis.causal.regression import loops
 from unperturbed.analysis.causal.regression.cells import Cells
-from unperturbed.analysis.causal.regression.curves import kernels
-from unperturbed.analysis.causal.regression.curves.problem import compiled_loop, make_problem
-from unperturbed.analysis.causal.regression.curves.search import _group_values
-from unperturbed.analysis.causal.regression.tables.cut_kernels import cut_lengths
+from unperturbed.analysis.causal.regression.loops import compiled_loop, cut_lengths
+from unperturbed.analysis.causal.regression.problem import make_problem
+from unperturbed.analysis.causal.regression.search import _group_values
 
 ROWS = 24
 TOLERANCE = 1e-9
@@ -130,11 +130,7 @@ def test_cuts_are_priced_as_tables_of_all_halves(data):
     draw = lambda most: np.array(data.draw(st.lists(st.integers(0, most), min_size=rows, max_size=rows)))  # noqa: E731
     target, cells, x = draw(categories - 1), draw(2), draw(6).astype(float)
     order, lengths, price = np.argsort(x, kind="stable"), np.empty(rows), 2.5
-    from unperturbed.analysis.causal.regression.tables.mechanism import _CUTS
-    from unperturbed.analysis.compiling import compiled
-
-    module = "unperturbed.analysis.causal.regression.tables.cut_kernels"
-    compiled(module, "cut_lengths", (_CUTS,))(target, cells, order, x, 3, categories, price, 2, lengths)
+    compiled_loop("cut_lengths")(target, cells, order, x, 3, categories, price, 2, lengths)
     twin = np.empty(rows)
     cut_lengths(target, cells, order, x, 3, categories, price, 2, twin)
     assert np.array_equal(lengths, twin)
@@ -166,14 +162,18 @@ def test_values_are_shared_as_in_the_best_of_all_ways(values, seed):
 
 
 def test_what_is_compiled_is_what_is_written():
-    public = {
-        name for name, one in vars(kernels).items() if inspect.isfunction(one) and one.__module__ == kernels.__name__
+    public = {name for name, one in vars(loops).items() if inspect.isfunction(one) and one.__module__ == loops.__name__}
+    assert {name for name in public if not name.startswith("_")} == {
+        "compiled_loop",
+        "cut_lengths",
+        "extend",
+        "gains",
+        "scan",
     }
-    assert {name for name in public if not name.startswith("_")} == {"extend", "gains", "scan"}
     random = np.random.default_rng(1)
     columns = random.normal(size=(5, ROWS))
     basis, residual, kept, explained = np.empty((5, ROWS)), columns[0] + 1, np.empty(5, np.bool_), np.empty(5)
-    assert kernels.extend(basis, 0, columns, TOLERANCE, residual, kept, explained) == 5
+    assert loops.extend(basis, 0, columns, TOLERANCE, residual, kept, explained) == 5
     compiled_basis, _, compiled_residual, compiled_explained = orthonormal(columns, columns[0] + 1)
     assert np.allclose(basis, compiled_basis, atol=1e-13)
     assert np.allclose(residual, compiled_residual, atol=1e-13)

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.analysis.causal.regression.naive import by_cell, left
-from unperturbed.analysis.causal.regression.curves.mechanism import CurveMechanism
+from unperturbed.analysis.causal.regression.curve_mechanism import CurveMechanism
 from unperturbed.analysis.causal.regression.fit import fit_mechanism
-from unperturbed.analysis.causal.regression.tables.mechanism import TableMechanism
+from unperturbed.analysis.causal.regression.table_mechanism import TableMechanism
 from unperturbed.analysis.causal.table.variables import prepare
 from unperturbed.errors import DataError
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.harness.methods.causal.test_command import FAST, TIERS, arrows, draw, run, told
 from unperturbed.harness.cli import main
-from unperturbed.harness.methods.causal.option_syntax import Curve, Derivative, read_curve, read_derivative
+from unperturbed.harness.methods.causal.knowledge import CurveOption, DerivativeOption, read_curve, read_derivative
 
 SIZES = {"short": 2, "int": 4, "float": 4, "double": 8, "long": 8, "longdouble": 12}
 
@@ -242,19 +242,24 @@ def test_repetitions_of_points_are_told(capsys: pytest.CaptureFixture[str], tmp_
 @pytest.mark.parametrize(
     ("text", "read"),
     [
-        ("d T / d kernel", Derivative("T", "kernel")),
-        ("d T/d n from 5 to 1e3", Derivative("T", "n", ("5", "1e3"))),
-        ("∂T / ∂`a / b`", Derivative("T", "a / b")),
-        ("d `run time` / d `image size` from `a to b` to c", Derivative("run time", "image size", ("a to b", "c"))),
+        ("d T / d kernel", DerivativeOption("T", "kernel")),
+        ("d T/d n from 5 to 1e3", DerivativeOption("T", "n", ("5", "1e3"))),
+        ("∂T / ∂`a / b`", DerivativeOption("T", "a / b")),
+        (
+            "d `run time` / d `image size` from `a to b` to c",
+            DerivativeOption("run time", "image size", ("a to b", "c")),
+        ),
     ],
 )
-def test_derivatives_are_read(text: str, read: Derivative) -> None:
+def test_derivatives_are_read(text: str, read: DerivativeOption) -> None:
     assert read_derivative(text, "") == read
 
 
 def test_curves_are_read() -> None:
-    assert read_curve("C over instr, L2M in datatype,`in a`", "") == Curve("C", ("instr", "L2M"), ("datatype", "in a"))
-    assert read_curve("turnover over n in linked", "") == Curve("turnover", ("n",), ("linked",))
+    assert read_curve("C over instr, L2M in datatype,`in a`", "") == CurveOption(
+        "C", ("instr", "L2M"), ("datatype", "in a")
+    )
+    assert read_curve("turnover over n in linked", "") == CurveOption("turnover", ("n",), ("linked",))
 
 
 D = "--derivative"

@@ -150,7 +150,7 @@ def test_derived_variables_and_logarithms(table: str, capsys: pytest.CaptureFixt
     (mechanism,) = [one for one in found["mechanisms"] if one["target"] == "log_time"]
     assert {"log_n", "log_cycles"} <= set(mechanism["used"])
     code, _, error = run(capsys, table, *logs, "--do", "n=-1")
-    assert (code, "it is to be more than 0" in error) == (2, True)
+    assert (code, "give a number above 0" in error) == (2, True)
 
 
 def test_what_a_part_is_missing_of_is_learnt_and_not_taken_for_granted(
@@ -323,7 +323,7 @@ def test_simulated_cycles_cannot_be_asked_for(
         (["TABLE", "--subsamples", "-1"], "--subsamples -1"),
         (["TABLE", "--html", "/nowhere/page.html"], "there is no folder /nowhere"),
         (["TABLE", "--do", "n"], "--do n: write NAME=VALUE"),
-        (["TABLE", "--tiers", TIERS, "--do", "n=many", *FAST], "--do n=many: a number is wanted"),
+        (["TABLE", "--tiers", TIERS, "--do", "n=many", *FAST], "--do n=many: expected a number"),
         (["TABLE", "--tiers", TIERS, "--do", "datatype=short", *FAST], "its values are float, int"),
         (["TABLE", "--tiers", TIERS, "--do", "size=3", *FAST], "size"),
         (["TABLE", "--knowledge", "nowhere.yaml"], "nowhere.yaml: there is no such file"),

@@ -18,11 +18,10 @@ from itertools import combinations
 import numpy as np
 
 from unperturbed.analysis.causal.regression.cells import Cells
-from unperturbed.analysis.causal.regression.curves.problem import OPERATION_BITS
-from unperturbed.analysis.causal.regression.mechanism import Cell, Columns, Inputs, Mechanism
-from unperturbed.analysis.causal.regression.parameters import Parameter
+from unperturbed.analysis.causal.regression.loops import compiled_loop
+from unperturbed.analysis.causal.regression.mechanism import Cell, Columns, Inputs, Mechanism, Parameter
+from unperturbed.analysis.causal.regression.problem import OPERATION_BITS
 from unperturbed.analysis.causal.table.variables import Category, Codes, Floats
-from unperturbed.analysis.compiling import compiled
 from unperturbed.common.extras import LazyLibrary
 from unperturbed.errors import DataError
 
@@ -33,11 +32,10 @@ _ALL_SUBSETS = 4
 _FEWEST_ROWS = 3
 """On each side of a cut."""
 _MOST_CUTS = 6
-_CUTS = 3 * "const int64[::1], " + "const float64[::1], int64, int64, float64, int64, float64[::1]"
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class ProbabilityTable:
     """Probabilities of a discrete variable's values in each cell."""
 
     names: tuple[str, ...]  # Discrete parents that distinguish cells
@@ -62,96 +60,90 @@ class Table:
         return np.array([known.get(tuple(key), -1) for key in wanted.tolist()], np.int64)
 
 
-def shortest_table(target: Codes, categories: int, numbers: Mapping[str, Floats], codes: Mapping[str, Codes]) -> Table:
+def shortest_table(
+    target: Codes, categories: int, numbers: Mapping[str, Floats], codes: Mapping[str, Codes]
+) -> ProbabilityTable:
     """Return the table of least description length.
 
     `target`: int64, shape (rows,). Codes of the target.
     `numbers`, `codes`: Parents: continuous ones by numbers, discrete ones by codes, and those that are both in both.
     """
-    tried: dict[tuple[str, ...], Table] = {}
-
-    def table(names: tuple[str, ...]) -> Table:
-        if names not in tried:
-            cut = {name: x for name, x in numbers.items() if name not in names}
-            tried[names] = _cut_parents(target, categories, names, cut, codes)
-        return tried[names]
-
+    search = _TableSearch(target, categories, numbers, codes)
     everything = tuple(codes)
     if len(everything) <= _ALL_SUBSETS:
         subsets = [subset for size in range(len(everything) + 1) for subset in combinations(everything, size)]
-        return min((table(subset) for subset in subsets), key=_length)
-    best = table(everything)
+        return min((search.table(subset) for subset in subsets), key=_length)
+    best = search.table(everything)
     while best.names:
-        fewer = min((table(tuple(name for name in best.names if name != left)) for left in best.names), key=_length)
+        left_out = [tuple(name for name in best.names if name != left) for left in best.names]
+        fewer = min((search.table(names) for names in left_out), key=_length)
         if _length(fewer) > _length(best):
             break
         best = fewer
     return best
 
 
-def _length(table: Table) -> float:
+def _length(table: ProbabilityTable) -> float:
     return table.hypothesis_bits + table.data_bits
 
 
-def _cut_parents(
-    target: Codes, categories: int, names: tuple[str, ...], numbers: Mapping[str, Floats], codes: Mapping[str, Codes]
-) -> Table:
-    """Cut continuous parents where it shortens the table most, until none does."""
-    cuts: dict[str, tuple[float, ...]] = {}
-    best = _table(target, categories, names, cuts, numbers, codes)
-    orders = {name: np.argsort(x, kind="stable").astype(np.int64) for name, x in numbers.items()}
-    while sum(map(len, best.cuts.values())) < _MOST_CUTS:
-        cells = np.unique(_keys(names, best.cuts, numbers, codes, len(target)), axis=0, return_inverse=True)[1]
-        further = [
-            {**best.cuts, name: tuple(sorted((*best.cuts.get(name, ()), cut)))}
-            for name, x in numbers.items()
-            if (cut := _best_cut(target, categories, cells.reshape(-1).astype(np.int64), x, orders[name])) is not None
-        ]
-        if not further:
-            break
-        longer = min((_table(target, categories, names, one, numbers, codes) for one in further), key=_length)
-        if _length(longer) >= _length(best):
-            break
-        best = longer
-    return best
+@dataclass(frozen=True, eq=False)
+class _TableSearch:
+    """Tables of a target by its parents."""
 
+    target: Codes
+    categories: int
+    numbers: Mapping[str, Floats]
+    codes: Mapping[str, Codes]
 
-def _best_cut(target: Codes, categories: int, cells: Codes, x: Floats, order: Codes) -> float | None:
-    """Return the cut of a continuous parent, in all cells, that shortens the table most."""
-    rows = len(target)
-    lengths = np.empty(rows)
-    module = f"{__package__}.cut_kernels"
-    sizes = (int(cells.max()) + 1, categories)
-    price = 0.5 * math.log2(rows) * (categories - 1)
-    compiled(module, "cut_lengths", (_CUTS,), called="the regressions' loops")(
-        target, cells, order, x, *sizes, price, _FEWEST_ROWS, lengths
-    )
-    at = int(lengths.argmin())
-    if not math.isfinite(lengths[at]):
-        return None
-    low, high = float(x[order[at]]), float(x[order[at + 1]])
-    return low + (high - low) / 2
+    def table(self, names: tuple[str, ...]) -> ProbabilityTable:
+        """Return the table by some discrete parents; cut continuous ones where it shortens the table most, until none
+        does."""
+        numbers = {name: x for name, x in self.numbers.items() if name not in names}
+        orders = {name: np.argsort(x, kind="stable").astype(np.int64) for name, x in numbers.items()}
+        best = self._counted(names, {})
+        while sum(map(len, best.cuts.values())) < _MOST_CUTS:
+            cells = np.unique(self._keys(names, best.cuts), axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
+            further = [
+                {**best.cuts, name: tuple(sorted((*best.cuts.get(name, ()), cut)))}
+                for name, x in numbers.items()
+                if (cut := self._best_cut(cells, x, orders[name])) is not None
+            ]
+            if not further:
+                break
+            longer = min((self._counted(names, cuts) for cuts in further), key=_length)
+            if _length(longer) >= _length(best):
+                break
+            best = longer
+        return best
 
+    def _best_cut(self, cells: Codes, x: Floats, order: Codes) -> float | None:
+        """Return the cut of a continuous parent, in all cells, that shortens the table most."""
+        rows = len(self.target)
+        lengths = np.empty(rows)
+        sizes = (int(cells.max()) + 1, self.categories)
+        price = 0.5 * math.log2(rows) * (self.categories - 1)
+        compiled_loop("cut_lengths")(self.target, cells, order, x, *sizes, price, _FEWEST_ROWS, lengths)
+        at = int(lengths.argmin())
+        if not math.isfinite(lengths[at]):
+            return None
+        low, high = float(x[order[at]]), float(x[order[at + 1]])
+        return low + (high - low) / 2
 
-def _table(
-    target: Codes,
-    categories: int,
-    names: tuple[str, ...],
-    cuts: Mapping[str, tuple[float, ...]],
-    numbers: Mapping[str, Floats],
-    codes: Mapping[str, Codes],
-) -> Table:
-    rows = len(target)
-    keys, cells = np.unique(_keys(names, cuts, numbers, codes, rows), axis=0, return_inverse=True)
-    counts = np.zeros((len(keys), categories), np.int64)
-    np.add.at(counts, (cells.reshape(-1), target), 1)
-    seen = np.count_nonzero(counts.sum(axis=0))
-    parameter_bits, thresholds = 0.5 * math.log2(rows), sum(map(len, cuts.values()))
-    hypothesis = (len(keys) * (seen - 1) + thresholds) * parameter_bits + OPERATION_BITS * thresholds
-    present = counts[counts > 0]
-    totals = counts.sum(axis=1)
-    data = float((totals * np.log2(totals)).sum() - (present * np.log2(present)).sum())
-    return Table(names, dict(cuts), keys, counts, hypothesis, max(data, 0.0))
+    def _counted(self, names: tuple[str, ...], cuts: Mapping[str, tuple[float, ...]]) -> ProbabilityTable:
+        keys, cells = np.unique(self._keys(names, cuts), axis=0, return_inverse=True)
+        counts = np.zeros((len(keys), self.categories), np.int64)
+        np.add.at(counts, (cells.reshape(-1), self.target), 1)
+        seen = np.count_nonzero(counts.sum(axis=0))
+        parameter_bits, thresholds = 0.5 * math.log2(len(self.target)), sum(map(len, cuts.values()))
+        hypothesis = (len(keys) * (seen - 1) + thresholds) * parameter_bits + OPERATION_BITS * thresholds
+        present = counts[counts > 0]
+        totals = counts.sum(axis=1)
+        data = float((totals * np.log2(totals)).sum() - (present * np.log2(present)).sum())
+        return ProbabilityTable(names, dict(cuts), keys, counts, hypothesis, max(data, 0.0))
+
+    def _keys(self, names: Sequence[str], cuts: Mapping[str, tuple[float, ...]]) -> Codes:
+        return _keys(names, cuts, self.numbers, self.codes, len(self.target))
 
 
 def _keys(
@@ -178,7 +170,7 @@ class TableMechanism(Mechanism):
     ----------
     categories : tuple
         Values of the target, in the order of the table's columns.
-    table : Table
+    table : ProbabilityTable
         The frequencies.
     level : float
         Of the parameters' intervals.
@@ -187,7 +179,7 @@ class TableMechanism(Mechanism):
     """
 
     categories: tuple[Category, ...]
-    table: Table
+    table: ProbabilityTable
     level: float
     observed: Codes
     _parents: Cells

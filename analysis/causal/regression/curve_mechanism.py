@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TypeAlias
+from functools import cached_property, partial
 
 import numpy as np
 
 from unperturbed.analysis.causal.regression.cells import Cells, Scope
-from unperturbed.analysis.causal.regression.curves.fitting import Curve, curve_of
-from unperturbed.analysis.causal.regression.curves.forms import Function, Log, Power, Step
-from unperturbed.analysis.causal.regression.curves.least_squares import refine_exponents
-from unperturbed.analysis.causal.regression.curves.problem import RESOLUTION, Coding, Errors, State, make_problem
-from unperturbed.analysis.causal.regression.curves.search import Search
-from unperturbed.analysis.causal.regression.mechanism import Cell, Columns, Inputs, Mechanism
-from unperturbed.analysis.causal.regression.parameters import Parameter, parameters_of
+from unperturbed.analysis.causal.regression.curve import Curve, curve_of, parameters_of
+from unperturbed.analysis.causal.regression.forms import CurveFunction, Factor, Log, Power, Step
+from unperturbed.analysis.causal.regression.mechanism import Cell, Columns, Inputs, Mechanism, Parameter
+from unperturbed.analysis.causal.regression.problem import RESOLUTION, Coding, Errors, State, make_problem
+from unperturbed.analysis.causal.regression.search import shortest_state
 from unperturbed.analysis.causal.table.variables import Category, Codes, Floats
 from unperturbed.common.extras import LazyLibrary
 from unperturbed.errors import DataError
@@ -25,21 +22,13 @@ from unperturbed.errors import DataError
 special = LazyLibrary("scipy.special")
 
 
-def number(value: float) -> str:
-    """Return a number as it is shown: five digits."""
+def _number(value: float) -> str:
     return f"{value:.5g}"
 
 
-def where_text(where: Mapping[str, Category]) -> str:
-    """Return values of discrete parents as text: "datatype=float, optimisation=1"."""
-    return ", ".join(f"{name}={value}" for name, value in where.items())
-
-
-def scope_of_formula(curve: Curve, cells: Cells) -> Scope:
-    """Return all discrete parents on which some number of the curve depends."""
-    scopes = [term.scope for term in curve.terms] + [scope for term in curve.terms for scope in term.function.scopes]
-    used = {name for scope in scopes for name in scope.names}
-    return cells.scope([name for name in cells.categories if name in used])
+def _scopes_of(curve: Curve) -> list[Scope]:
+    """Return the scopes of all coefficients and thresholds."""
+    return [scope for term in curve.terms for scope in (term.scope, *term.function.scopes)]
 
 
 def formula_of(target: str, curve: Curve, cells: Cells, where: Mapping[str, Category], exact: bool) -> str:
@@ -49,9 +38,14 @@ def formula_of(target: str, curve: Curve, cells: Cells, where: Mapping[str, Cate
     def value_of(scope: Scope) -> int:
         return int(cells.ids(scope, codes, 1)[0])
 
-    parts: dict[Function, float] = {}
+    def of_cell(factor: Factor) -> Factor:
+        if not isinstance(factor, Step):
+            return factor
+        return Step(factor.compared, Scope(), (factor.thresholds[value_of(factor.scope)],))
+
+    parts: dict[CurveFunction, float] = {}
     for term, coefficients in zip(curve.terms, curve.coefficients, strict=True):
-        function = _select_threshold(term.function, value_of)
+        function = CurveFunction(tuple(map(of_cell, term.function.factors)))
         parts[function] = parts.get(function, 0.0) + float(coefficients[value_of(term.scope)])
     if curve.errors == "factor":
         return f"{target} = {_product(parts, curve.factor)}" + ("" if exact else f"  {_factor(curve.spread)}")
@@ -69,17 +63,7 @@ def _factor(spread: float) -> str:
     return f"± {_percent(factor - 1)}" if factor < 2 else f"× or ÷ {factor:.2g}"
 
 
-def _select_threshold(function: Function, value_of: object) -> Function:
-    assert callable(value_of)
-    return Function(
-        tuple(
-            Step(one.compared, Scope(), (one.thresholds[value_of(one.scope)],)) if isinstance(one, Step) else one
-            for one in function.factors
-        )
-    )
-
-
-def _sum(parts: Mapping[Function, float]) -> str:
+def _sum(parts: Mapping[CurveFunction, float]) -> str:
     text = ""
     for function, coefficient in sorted(parts.items(), key=lambda one: -_degree(one[0])):
         if coefficient == 0:
@@ -92,15 +76,15 @@ def _sum(parts: Mapping[Function, float]) -> str:
     return text or "0"
 
 
-def _scaled(function: Function, coefficient: float) -> str:
+def _scaled(function: CurveFunction, coefficient: float) -> str:
     """Return a coefficient times a function; inverses are written as divisions."""
     above = [one for one in function.factors if not (isinstance(one, Power) and one.exponent == -1 and not one.fitted)]
     below = [one.name for one in function.factors if isinstance(one, Power) and one not in above]
-    shown = "·".join([number(coefficient), *(one.text() for one in above)])
+    shown = "·".join([_number(coefficient), *(one.text() for one in above)])
     return "/".join([shown, *below])
 
 
-def _product(parts: Mapping[Function, float], multiple_of: Function | None) -> str:
+def _product(parts: Mapping[CurveFunction, float], multiple_of: CurveFunction | None) -> str:
     texts, first = [], 1.0
     for function, coefficient in parts.items():
         match function.factors:
@@ -109,35 +93,21 @@ def _product(parts: Mapping[Function, float], multiple_of: Function | None) -> s
             case (Log(name),):
                 texts.append(f"{name}^{coefficient:.4g}")
             case (Step() as step,):
-                texts.append(f"{number(math.exp(coefficient))}^{step.text()}")
+                texts.append(f"{_number(math.exp(coefficient))}^{step.text()}")
             case _:
-                texts.append(f"e^({number(coefficient)}·{function.text()})")
-    return "·".join([number(first) if multiple_of is None else _scaled(multiple_of, first), *texts])
+                texts.append(f"e^({_number(coefficient)}·{function.text()})")
+    return "·".join([_number(first) if multiple_of is None else _scaled(multiple_of, first), *texts])
 
 
-def _degree(function: Function) -> float:
+def _degree(function: CurveFunction) -> float:
     factors: Sequence[object] = function.factors
     return sum(one.exponent for one in factors if isinstance(one, Power)) + 0.1 * sum(
         isinstance(one, Log) for one in factors
     )
 
 
-_EXPLAINED = 0.1
-"""Share of the target's variance: where a curve leaves more, residuals are not only errors."""
-_LARGER_ABOVE = 1.5
-"""Ratio of mean squared residuals above and below the median of a curve: with even errors, 1 ± 0.14 at 400 rows; with
-proportional errors of a curve over a factor of 4, more than 4."""
-_WORTH_FACTORS = 2.0
-"""Bits by which errors that are factors must be shorter than others."""
-_WORTH_IMPROVING = 0.5
-"""Bits a row by which a kind of errors may be behind and its curve still be improved."""
-_WEIGHINGS, _SAME_BITS = 20, 1e-3
-"""How often a curve's rows are weighed anew by it, and bits that need no further time."""
-
 _LEAST_TAIL = 1e-3
 """Share of further runs on either side of whose errors nothing more is said."""
-
-_SearchOf: TypeAlias = Callable[[Errors, Floats | None], Search]
 
 _LEAST_RATIO = 4.0
 """Errors that grow with the curve are tried only if the target's largest value is this many times its smallest."""
@@ -178,15 +148,20 @@ class CurveMechanism(Mechanism):
     def used(self) -> tuple[str, ...]:
         """Parents that make a difference."""
         names = {name for term in self.curve.terms for name in term.function.names}
-        names |= {name for term in self.curve.terms for name in term.scope.names}
+        names |= {name for scope in _scopes_of(self.curve) for name in scope.names}
         names |= self.curve.factor.names if self.curve.factor else set()
-        names |= {name for term in self.curve.terms for scope in term.function.scopes for name in scope.names}
         return tuple(name for name in self.parents if name in names)
 
     @property
     def looked_up(self) -> tuple[str, ...]:
         """Discrete parents that some number of the curve depends on."""
-        return scope_of_formula(self.curve, self._state.problem.cells).names
+        return self._scope.names
+
+    @cached_property
+    def _scope(self) -> Scope:
+        used = {name for scope in _scopes_of(self.curve) for name in scope.names}
+        cells = self._state.problem.cells
+        return cells.scope([name for name in cells.categories if name in used])
 
     @cached_property
     def formula(self) -> str:
@@ -194,7 +169,9 @@ class CurveMechanism(Mechanism):
         cells = self.cells
         if len(cells) == 1:
             return cells[0].formula
-        return "\n".join(f"{where_text(cell.where)}: {cell.formula}" for cell in cells)
+        return "\n".join(
+            f"{', '.join(f'{name}={value}' for name, value in cell.where.items())}: {cell.formula}" for cell in cells
+        )
 
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
@@ -205,11 +182,10 @@ class CurveMechanism(Mechanism):
     def cells(self) -> tuple[Cell, ...]:
         """What holds for which values of discrete parents."""
         problem = self._state.problem
-        scope = scope_of_formula(self.curve, problem.cells)
         ids = np.empty(self.rows, np.int64)
-        ids[problem.order] = problem.ids(scope)
+        ids[problem.order] = problem.ids(self._scope)
         found = []
-        for number, where in enumerate(problem.cells.combinations(scope)):
+        for number, where in enumerate(problem.cells.combinations(self._scope)):
             residuals = self.residuals[ids == number]
             spread = math.sqrt(float(np.mean(residuals**2)))
             text = formula_of(self.target, self.curve, problem.cells, where, self.exact)
@@ -343,13 +319,10 @@ def fit_curve(
         raise DataError(
             f"errors of {target} cannot be {errors}: it is not positive everywhere (its least value is {low:g})"
         )
-
-    def search_of(kind: Errors, level: Floats | None = None) -> Search:
-        return Search(make_problem(observed, numbers, codes, cells, errors=kind, coding=coding, level=level))
-
+    problem_of = partial(make_problem, observed, numbers, codes, cells, coding=coding)
     # Powers that are tried may be too large for numbers; what they leave is then none, and they are not taken.
     with np.errstate(over="ignore", invalid="ignore"):
-        state = _best_state(tried, search_of)
+        state = shortest_state(tried, problem_of)
     data_bits = float(state.problem.data_bits(state.rss))
     return CurveMechanism(
         target=target,
@@ -361,70 +334,3 @@ def fit_curve(
         observed=observed,
         _state=state,
     )
-
-
-def _best_state(kinds: Sequence[Errors], search_of: _SearchOf) -> State:
-    """Return the shortest description over all kinds of errors; search to the end only if it may still be the
-    shortest."""
-    found: dict[Errors, tuple[Search, State]] = {}
-    for kind in kinds:
-        level: Floats | None = None
-        if kind == "proportional":
-            # Where errors are factors, curves are products and always positive.
-            _, product = found.get("factor") or _start("factor", None, search_of)
-            level = np.exp(_curve(product))
-        found[kind] = _start(kind, level, search_of)
-        state = found[kind][1]
-        if state.exact or (kind == "even" and not _errors_may_grow(state)):
-            break
-    multiple: State | None = None
-    initial = sorted(found.values(), key=lambda one: one[1].bits)
-    ended: list[State] = []
-    for search, state in initial:
-        least = min((one.bits for one in ended), default=math.inf)
-        if state.bits < least + _WORTH_IMPROVING * state.problem.rows and not any(one.exact for one in ended):
-            ended.append(_reweight(refine_exponents(search.improve(state), closest=True)))
-            if state.problem.errors == "factor":
-                multiple = search.multiple()
-    sensible = [one for one in ended if _is_valid(one)]
-    best = min(sensible or ended, key=lambda one: one.bits)
-    # Small errors in proportion are as well factors.
-    return best if multiple is None or multiple.bits > best.bits - _WORTH_FACTORS else multiple
-
-
-def _start(kind: Errors, level: Floats | None, search_of: _SearchOf) -> tuple[Search, State]:
-    search = search_of(kind, level)
-    return search, search.initial()
-
-
-def _reweight(state: State) -> State:
-    """Refit proportional errors by iterated weights, the terms unchanged; other errors need none."""
-    if state.problem.errors != "proportional" or state.exact:
-        return state
-    for _ in range(_WEIGHINGS):
-        level = _curve(state)
-        if not (level > 0).all():
-            break
-        before, state = state.bits, refine_exponents(state.problem.weighted_by(level).state(state.terms), closest=True)
-        if abs(state.bits - before) < _SAME_BITS:
-            break
-    return state
-
-
-def _curve(state: State) -> Floats:
-    """Return the curve in each row, in the problem's order; its logarithm where errors are factors."""
-    return np.asarray((state.problem.target - state.residual) / state.problem.weights)
-
-
-def _errors_may_grow(state: State) -> bool:
-    """Tell whether residuals are larger where the curve is high, or whether the curve explains too little to decide."""
-    curve = state.problem.target - state.residual
-    high = curve > np.median(curve)
-    if state.rss > _EXPLAINED * np.var(state.problem.target) * len(curve) or not high.any():
-        return True
-    return bool(np.mean(state.residual[high] ** 2) > _LARGER_ABOVE * np.mean(state.residual[~high] ** 2))
-
-
-def _is_valid(state: State) -> bool:
-    """Tell whether the curve is positive, which proportional errors require."""
-    return state.problem.errors != "proportional" or bool((_curve(state) > 0).all())

@@ -1,4 +1,4 @@
-"""Forms of a curve: products of powers, logarithms and steps, whose sum with coefficients is the curve.
+"""Forms of a curve: products of powers, logarithms and steps, whose sum with coefficients is the curve; candidates.
 
 Lemeire et al., "Causal analysis for performance modeling of computer programs", section 7.2: "For a performance
 modeling, we added the polynomials, the inverse, power, square root and step function." Logarithms are counted among the
@@ -8,9 +8,10 @@ operations there; products of parents are needed for T = #op · C.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations, permutations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -106,6 +107,14 @@ class Log:
         return f"ln {self.name}"
 
 
+def product_of(factors: Iterable[Power], numbers: Mapping[str, Floats], ids: Ids) -> Floats:
+    """Return the product of powers in each row."""
+    product = np.ones(())
+    for one in factors:
+        product = product * one.values(numbers, ids)
+    return product
+
+
 @dataclass(frozen=True)
 class Step:
     """1 where a product of parents is above a threshold, else 0."""
@@ -131,9 +140,7 @@ class Step:
 
     def values(self, numbers: Mapping[str, Floats], ids: Ids) -> Floats:
         """Return the factor in each row."""
-        compared = np.ones(())
-        for one in self.compared:
-            compared = compared * one.values(numbers, ids)
+        compared = product_of(self.compared, numbers, ids)
         return (compared > np.array(self.thresholds)[ids(self.scope)]).astype(np.float64)
 
     def compared_text(self) -> str:
@@ -150,7 +157,7 @@ Factor = Power | Log | Step
 
 
 @dataclass(frozen=True)
-class Function:
+class CurveFunction:
     """A product of factors; 1 where there are none."""
 
     factors: tuple[Factor, ...] = ()
@@ -217,17 +224,110 @@ class Function:
         return "·".join(one.text() for one in self.factors) or "1"
 
 
-CONSTANT = Function()
+CONSTANT = CurveFunction()
 
 
 @dataclass(frozen=True)
 class Term:
     """A function with a coefficient for each value of a scope."""
 
-    function: Function
+    function: CurveFunction
     scope: Scope
 
 
 def steps_of(terms: Iterable[Term]) -> list[Step]:
     """Return the different steps that occur in terms."""
     return list(dict.fromkeys(one for term in terms for one in term.function.factors if isinstance(one, Step)))
+
+
+_HIGHEST_DEGREE = 5
+_EXPONENTS = (-3.0, -1.5, -0.75, -0.25, 0.25, 0.75, 1.25, 1.5, 1.75, 2.25, 2.5, 2.75, 3.5)
+"""Where the search for a fitted exponent starts."""
+_HIGHEST_EXPONENT = 6.0
+_MOST_IN_PRODUCTS = 8
+"""Parents beyond these are not multiplied with each other: their products would outnumber all else."""
+
+
+def functions_of(numbers: Mapping[str, Floats]) -> list[CurveFunction]:
+    """Return candidates for a curve: powers, roots, inverse and logarithm of each parent, products of two and three."""
+    found = [CONSTANT]
+    for name, x in numbers.items():
+        distinct = _distinct(x)
+        found += [CurveFunction((Power(name, float(degree)),)) for degree in range(1, highest_degree(x) + 1)]
+        if distinct < 3:
+            continue
+        if (x != 0).all():
+            found += [CurveFunction((Power(name, -1.0),)), CurveFunction((Power(name, -2.0),))]
+        if (x >= 0).all():
+            found.append(CurveFunction((Power(name, 0.5),)))
+        if (x > 0).all():
+            found += [CurveFunction((Log(name),)), CurveFunction((Power(name), Log(name)))]
+            if distinct > 3:
+                found += [CurveFunction((Power(name, exponent, fitted=True),)) for exponent in _EXPONENTS]
+    names = list(numbers)[:_MOST_IN_PRODUCTS]
+    for one, other in combinations(names, 2):
+        found.append(CurveFunction((Power(one), Power(other))))
+    for one, other in permutations(names, 2):
+        found.append(CurveFunction((Power(one, 2.0), Power(other))))
+        if (numbers[other] != 0).all():
+            found.append(CurveFunction((Power(one), Power(other, -1.0))))
+    found += [CurveFunction(tuple(Power(one) for one in three)) for three in combinations(names, 3)]
+    return found
+
+
+def logarithmic_functions_of(numbers: Mapping[str, Floats]) -> list[CurveFunction]:
+    """Return candidates for the logarithm of a product curve: powers of positive parents, exponentials of all."""
+    found = [CONSTANT]
+    for name, x in numbers.items():
+        if (x > 0).all():
+            found.append(CurveFunction((Log(name),)))
+        found.append(CurveFunction((Power(name),)))
+    return found
+
+
+def highest_degree(x: Floats) -> int:
+    """Return the highest degree of a polynomial of a parent."""
+    return min(_HIGHEST_DEGREE, _distinct(x) - 1)
+
+
+def multiply(function: CurveFunction, factor: Factor) -> CurveFunction:
+    """Return a function multiplied by a factor: exponents of the same parent are added."""
+    if not isinstance(factor, Power) or factor.fitted:
+        return CurveFunction((*function.factors, factor))
+    kept: list[Factor] = []
+    exponent = factor.exponent
+    for one in function.factors:
+        if isinstance(one, Power) and not one.fitted and one.name == factor.name:
+            exponent += one.exponent
+        else:
+            kept.append(one)
+    if exponent:
+        kept.append(Power(factor.name, exponent))
+    return CurveFunction(tuple(sorted(kept, key=_kind)))
+
+
+def is_moderate(function: CurveFunction) -> bool:
+    """Tell whether all exponents are ones that a curve may have."""
+    return all(abs(factor.exponent) <= _HIGHEST_EXPONENT for factor in function.factors if isinstance(factor, Power))
+
+
+def compared_products(numbers: Mapping[str, Floats]) -> list[tuple[Power, ...]]:
+    """Return what steps may compare with a threshold: parents, and products of two positive ones, one of them
+    squared or not."""
+    varied = [name for name, x in numbers.items() if _distinct(x) > 2]
+    found: list[tuple[Power, ...]] = [(Power(name),) for name in varied]
+    positive = [name for name in varied if (numbers[name] > 0).all()][:_MOST_IN_PRODUCTS]
+    found += [(Power(one), Power(other)) for one, other in combinations(positive, 2)]
+    found += [(Power(one, 2.0), Power(other)) for one, other in permutations(positive, 2)]
+    return found
+
+
+def _distinct(x: Floats) -> int:
+    """Return the number of different values; only of the first rows if these have more than a few."""
+    first = len(np.unique(x[:200]))
+    return first if first > _HIGHEST_DEGREE else len(np.unique(x))
+
+
+def _kind(factor: Factor) -> tuple[int, str]:
+    order: Sequence[type] = (Power, Log)
+    return (order.index(type(factor)) if type(factor) in order else len(order), getattr(factor, "name", ""))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unperturbed.analysis.causal.regression.cells import Cells, Scope
-from unperturbed.analysis.causal.regression.curves.forms import Function, Term
+from unperturbed.analysis.causal.regression.forms import CurveFunction, Term
+from unperturbed.analysis.causal.regression.loops import compiled_loop
 from unperturbed.analysis.causal.table.variables import Codes, Floats
-from unperturbed.analysis.compiling import compiled
 
 Errors = Literal["even", "proportional", "factor"]
 """Even: y = f + e. Proportional: y = f·(1 + e). Factor: ln y = f + e, with f written as a product."""
@@ -38,33 +38,9 @@ _KEPT_BYTES = 30e6
 OPERATION_BITS = 8
 """Section 7.2: "1 byte for each operation"."""
 
-_VECTORS, _NUMBERS, _CODES = "const float64[:, ::1]", "const float64[::1]", "const int64[::1]"
-_SIGNATURES = {
-    "extend": f"float64[:, ::1], int64, {_VECTORS}, float64, float64[::1], boolean[::1], float64[::1]",
-    "gains": (
-        f"{_NUMBERS}, {_VECTORS}, {_VECTORS}, {_CODES}, const int64[:, ::1], {_CODES}, float64, "
-        "float64[:, ::1], int64[:, ::1]"
-    ),
-    "scan": (
-        f"{_NUMBERS}, {_VECTORS}, {_VECTORS}, const int64[:, ::1], {_VECTORS}, {_CODES}, {_CODES}, {_CODES}, "
-        "int64, float64[:, :, ::1]"
-    ),
-}
-
-
-def compiled_loop(function: str) -> Callable[..., Any]:
-    """Return a compiled loop of `kernels`."""
-    module = f"{__package__}.kernels"
-    return compiled(module, function, (_SIGNATURES[function],), called="the regressions' loops", fastmath=True)
-
-
-def _operations_of(function: Function, errors: Errors) -> int:
-    exponential = errors == "factor" and not function.is_logarithm
-    return function.operations + 1 + exponential if function.factors else 0
-
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class CurveProblem:
     """A target and the parents that are to explain it."""
 
     target: Floats  # (rows,): Sorted by cell, and weighted; its logarithm where errors are a factor
@@ -81,10 +57,10 @@ class Problem:
     constant_bits: float  # Of L(D | H): what changes with the kind of errors, so that they compare
     least_bits: float  # Lower bound of L(D | H)
     # Where errors are factors: what the curve is a multiple of, and the target was divided by.
-    factor: Function | None = None
+    factor: CurveFunction | None = None
     _ids: dict[Scope, Codes] = field(default_factory=dict)
-    _values: dict[Function, Floats] = field(default_factory=dict)
-    _function_bits: dict[Function, float] = field(default_factory=dict)
+    _values: dict[CurveFunction, Floats] = field(default_factory=dict)
+    _function_bits: dict[CurveFunction, float] = field(default_factory=dict)
 
     @property
     def rows(self) -> int:
@@ -106,7 +82,7 @@ class Problem:
             self._ids[scope] = self.cells.ids(scope, self.codes, self.rows)
         return self._ids[scope]
 
-    def values(self, function: Function) -> Floats:
+    def values(self, function: CurveFunction) -> Floats:
         """Return a function in each row, weighted: float64, shape (rows,)."""
         known = self._values.get(function)
         if known is None:
@@ -137,12 +113,13 @@ class Problem:
             0.5 * self.rows * np.log2(np.maximum(rss, least) / self.rows) + self.constant_bits, self.least_bits
         )
 
-    def function_bits(self, function: Function) -> float:
+    def function_bits(self, function: CurveFunction) -> float:
         """Return what a function adds to L(H) if it was not encoded before, without its coefficients."""
         known = self._function_bits.get(function)
         if known is None:
-            operations = OPERATION_BITS * _operations_of(function, self.errors)
-            known = function.parameters * self.parameter_bits + operations + function.integer_bits
+            exponential = self.errors == "factor" and not function.is_logarithm
+            operations = function.operations + 1 + exponential if function.factors else 0
+            known = function.parameters * self.parameter_bits + OPERATION_BITS * operations + function.integer_bits
             self._function_bits[function] = known
         return known
 
@@ -166,13 +143,13 @@ class Problem:
 
     def state(self, terms: Sequence[Term]) -> State:
         """Fit terms."""
-        return State.of(self, tuple(terms))
+        return State(self, (), np.zeros((0, self.rows)), self.target, 0.0).extended(terms)
 
-    def divided_by(self, factor: Function) -> Problem:
+    def divided_by(self, factor: CurveFunction) -> CurveProblem:
         """Return the same of a curve that is a multiple of a positive function, where errors are factors."""
         return replace(self, target=self.target - np.log(self.values(factor)), factor=factor, _values={})
 
-    def weighted_by(self, level: Floats) -> Problem:
+    def weighted_by(self, level: Floats) -> CurveProblem:
         """Return the same with errors in proportion to a curve: float64, shape (rows,), in this problem's order."""
         y = self.target / self.weights
         bits = float(np.log2(level).sum())
@@ -183,17 +160,11 @@ class Problem:
 class State:
     """Terms, fitted."""
 
-    problem: Problem  # The regression
+    problem: CurveProblem  # The regression
     terms: tuple[Term, ...]  # The terms
     basis: Floats  # (coefficients, rows): Orthonormal; as many vectors as independent coefficients
     residual: Floats  # (rows,): What the terms leave of the target
     bits: float  # L(H) + L(D | H)
-
-    @classmethod
-    def of(cls, problem: Problem, terms: tuple[Term, ...]) -> State:
-        """Fit terms from nothing."""
-        empty = cls(problem, (), np.zeros((0, problem.rows)), problem.target, 0.0)
-        return empty.extended(terms)
 
     @cached_property
     def rss(self) -> float:
@@ -221,10 +192,9 @@ class State:
     def extended(self, terms: Sequence[Term], replaced: Sequence[Term] = ()) -> State:
         """Return this with more terms; those `replaced` are spanned by the new ones and no longer encoded."""
         problem = self.problem
-        columns = [problem.columns(term) for term in terms]
-        basis, residual, _, _ = (
-            self._extend_basis(np.concatenate(columns)) if columns else (self.basis, self.residual, None, None)
-        )
+        basis, residual = self.basis, self.residual
+        if terms:
+            basis, residual, *_ = self._extend_basis(np.concatenate([problem.columns(term) for term in terms]))
         kept_terms = (*(term for term in self.terms if term not in replaced), *terms)
         bits = problem.hypothesis_bits(kept_terms, len(basis)) + float(problem.data_bits(_squared(residual)))
         return State(problem, kept_terms, basis, residual, bits)
@@ -253,7 +223,7 @@ def make_problem(
     errors: Errors = "even",
     coding: Coding = "corrected",
     level: Floats | None = None,
-) -> Problem:
+) -> CurveProblem:
     """Set a regression up.
 
     `target`: float64, shape (rows,). Positive where errors are not even.
@@ -273,7 +243,7 @@ def make_problem(
     spread = float(np.std(target)) * RESOLUTION
     # Of a target that does not vary, the size of its rounding errors is all there is.
     floor = max(spread, float(np.abs(target).max()) * 1e-12, np.finfo(float).tiny ** 0.25) ** 2
-    return Problem(
+    return CurveProblem(
         target=np.log(y) if errors == "factor" else y / level,
         weights=1 / level,
         numbers={name: np.ascontiguousarray(x[order]) for name, x in numbers.items()},

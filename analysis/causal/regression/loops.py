@@ -1,4 +1,4 @@
-"""Compiled loops of least squares: what each of many candidates would explain of a residual, and the best thresholds.
+"""Compiled loops of regression: what candidate terms explain of a residual, the best thresholds, the cuts of a table.
 
 A basis is orthonormal, one vector a row of the array, shape (vectors, rows). Rows of the table are sorted by cell, so
 that a cell is a range. A candidate is a function with a coefficient for each value of a scope: as many columns, each
@@ -8,11 +8,38 @@ for the candidate's columns C and the basis Q.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from unperturbed.analysis.compiling import compilable
+from unperturbed.analysis.compiling import compilable, compiled
+
+_VECTORS, _NUMBERS, _CODES = "const float64[:, ::1]", "const float64[::1]", "const int64[::1]"
+_SIGNATURES: dict[str, tuple[str, bool]] = {
+    "extend": (f"float64[:, ::1], int64, {_VECTORS}, float64, float64[::1], boolean[::1], float64[::1]", True),
+    "gains": (
+        f"{_NUMBERS}, {_VECTORS}, {_VECTORS}, {_CODES}, const int64[:, ::1], {_CODES}, float64, "
+        "float64[:, ::1], int64[:, ::1]",
+        True,
+    ),
+    "scan": (
+        f"{_NUMBERS}, {_VECTORS}, {_VECTORS}, const int64[:, ::1], {_VECTORS}, {_CODES}, {_CODES}, {_CODES}, "
+        "int64, float64[:, :, ::1]",
+        True,
+    ),
+    "cut_lengths": (
+        f"{_CODES}, {_CODES}, {_CODES}, {_NUMBERS}, int64, int64, float64, int64, float64[::1]",
+        False,
+    ),
+}
+"""The types of each loop's arguments, and whether its sums may be reordered."""
+
+
+def compiled_loop(name: str) -> Callable[..., Any]:
+    """Return a loop of this module, compiled."""
+    signature, reordered = _SIGNATURES[name]
+    return compiled(__name__, name, (signature,), called="the regressions' loops", fastmath=reordered)
 
 
 @compilable
@@ -178,60 +205,93 @@ def scan(
     `best`: float64, shape (steps, thresholds, 2). Filled: what is explained, and by which threshold; 0 and NaN where
     there is none.
     """
+    # Rows enter above their threshold one by one, in the order of falling `compared`. The loop maintains, for each
+    # jump, the products of the step's column with itself, the residual and the basis, and from these what it explains;
+    # for each threshold the sum over its jumps. So all thresholds cost one pass instead of one fit each.
+    vectors = basis.shape[1]
     every = np.zeros(sizes[0], np.int64)
     for row in range(len(threshold_of)):
         every[threshold_of[row]] += 1
     for step in range(len(compared)):
-        known = (residual, basis, compared[step], falling[step], weights[step])
-        _scan_one(*known, threshold_of, jump_of, sizes, fewest, every, best[step])
+        above, total, last = np.zeros(sizes[0], np.int64), np.zeros(sizes[0]), np.empty(sizes[0])
+        own, against, explained = np.zeros(sizes[1]), np.zeros(sizes[1]), np.zeros(sizes[1])
+        shared = np.zeros((sizes[1], vectors))
+        best[step, :, 0], best[step, :, 1] = 0.0, np.nan
+        for at in range(compared.shape[1]):
+            row = falling[step, at]
+            threshold, jump = threshold_of[row], jump_of[row]
+            rest = every[threshold] - above[threshold]
+            # Before this row enters: a threshold between it and the last row, if the two differ and both sides have
+            # rows.
+            here = compared[step, row]
+            if (
+                above[threshold] >= fewest
+                and rest >= fewest
+                and last[threshold] > here
+                and total[threshold] > best[step, threshold, 0]
+            ):
+                best[step, threshold, 0] = total[threshold]
+                best[step, threshold, 1] = here + (last[threshold] - here) / 2
+            weight = weights[step, row]
+            own[jump] += weight * weight
+            against[jump] += weight * residual[row]
+            known = 0.0
+            for vector in range(vectors):
+                shared[jump, vector] += weight * basis[row, vector]
+                known += shared[jump, vector] * shared[jump, vector]
+            total[threshold] -= explained[jump]
+            new = own[jump] - known
+            explained[jump] = against[jump] * against[jump] / new if new > 1e-9 * own[jump] else 0.0
+            total[threshold] += explained[jump]
+            above[threshold] += 1
+            last[threshold] = here
 
 
-@compilable
-def _scan_one(
-    residual: Any,
-    basis: Any,
-    compared: Any,
-    falling: Any,
-    weights: Any,
-    threshold_of: Any,
-    jump_of: Any,
-    sizes: Any,
+def cut_lengths(
+    target: Any,
+    cells: Any,
+    order: Any,
+    x: Any,
+    cell_count: int,
+    categories: int,
+    price: float,
     fewest: int,
-    every: Any,
-    best: Any,
+    lengths: Any,
 ) -> None:
-    # Rows enter above their threshold one by one, in the order of falling `compared`. The loop maintains, for each
-    # jump, the products of the step's column with itself, the residual and the basis, and from these what it explains;
-    # for each threshold the sum over its jumps. So all thresholds cost one pass instead of one fit each.
-    """Find the best thresholds of one step; arguments as for `scan`."""
-    vectors = basis.shape[1]
-    above, total, last = np.zeros(sizes[0], np.int64), np.zeros(sizes[0]), np.empty(sizes[0])
-    own, against, explained = np.zeros(sizes[1]), np.zeros(sizes[1]), np.zeros(sizes[1])
-    shared = np.zeros((sizes[1], vectors))
-    best[:, 0], best[:, 1] = 0.0, np.nan
-    for at in range(len(falling)):
-        row = falling[at]
-        threshold, jump = threshold_of[row], jump_of[row]
-        rest = every[threshold] - above[threshold]
-        # Before this row enters: a threshold between it and the last row, if the two differ and both sides have rows.
-        if (
-            above[threshold] >= fewest
-            and rest >= fewest
-            and last[threshold] > compared[row]
-            and total[threshold] > best[threshold, 0]
-        ):
-            best[threshold, 0] = total[threshold]
-            best[threshold, 1] = compared[row] + (last[threshold] - compared[row]) / 2
-        weight = weights[row]
-        own[jump] += weight * weight
-        against[jump] += weight * residual[row]
-        known = 0.0
-        for vector in range(vectors):
-            shared[jump, vector] += weight * basis[row, vector]
-            known += shared[jump, vector] * shared[jump, vector]
-        total[threshold] -= explained[jump]
-        new = own[jump] - known
-        explained[jump] = against[jump] * against[jump] / new if new > 1e-9 * own[jump] else 0.0
-        total[threshold] += explained[jump]
-        above[threshold] += 1
-        last[threshold] = compared[row]
+    """Compute the length of a probability table and its data for each cut of a parent into two intervals.
+
+    `target`: int64, shape (rows,). Codes of the discrete variable.
+    `cells`: int64, shape (rows,). Cells before the cut, which halves each.
+    `order`: int64, shape (rows,). Rows by rising `x`.
+    `x`: float64, shape (rows,). The numbers that are cut.
+    `lengths`: float64, shape (rows,). Filled: with the cut behind the first, the second, … row of `order`; infinite
+    where it is none.
+    """
+    rows = len(target)
+    counts = np.zeros((2, cell_count, categories), np.int64)
+    totals = np.zeros((2, cell_count), np.int64)
+    of = np.zeros(rows + 2)  # m·log₂ m
+    for many in range(1, rows + 2):
+        of[many] = many * np.log2(many)
+    for row in range(rows):
+        counts[1, cells[row], target[row]] += 1
+        totals[1, cells[row]] += 1
+    bits, present = 0.0, 0
+    for cell in range(cell_count):
+        bits += of[totals[1, cell]]
+        present += totals[1, cell] > 0
+        for category in range(categories):
+            bits -= of[counts[1, cell, category]]
+    # Rows move from the upper interval (1) to the lower one (0) in the order of rising x. `bits` stays the code length
+    # of all counts, Σ m·log₂ m over cells less that over categories: each move changes four of its summands.
+    for at in range(rows):
+        row = order[at]
+        cell, category = cells[row], target[row]
+        for side, change in ((1, -1), (0, 1)):
+            many, all_of_them = counts[side, cell, category], totals[side, cell]
+            bits += of[all_of_them + change] - of[all_of_them] - of[many + change] + of[many]
+            present += int(all_of_them + change > 0) - int(all_of_them > 0)
+            counts[side, cell, category] = many + change
+            totals[side, cell] = all_of_them + change
+        usable = at + 1 >= fewest and rows - at - 1 >= fewest and x[order[min(at + 1, rows - 1)]] > x[row]
+        lengths[at] = bits + present * price if usable else np.inf

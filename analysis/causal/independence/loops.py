@@ -1,0 +1,227 @@
+"""Compiled loops of the independence tests: residuals, bases and their correlations, and kernel densities.
+
+Blocks of `centre`, `orthonormalise` and `project_out` are ranges of rows. Their arrays hold one column of the table a
+row, so that the innermost loops run through neighbouring numbers.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from unperturbed.analysis.compiling import compiled
+
+_MATRIX, _SQUARE, _CODES = "const float64[:,::1]", "const float32[:,::1]", "const int64[::1]"
+_CHANGED = _MATRIX.removeprefix("const ")
+_SIGNATURES: dict[str, tuple[str, bool]] = {
+    "canonical": (f"{_MATRIX}, {_MATRIX}", False),
+    "orthonormal": (f"{_MATRIX}, float64, float64", False),
+    "gaussian": ("const float64[::1], float64, float32[:,::1]", True),
+    "information_at": (f"{_MATRIX}, const int64[:,::1], {_MATRIX}, const int64[:,::1], {_CODES}, {_CODES}", False),
+    "information_of_permutation": (f"{_SQUARE}, {_SQUARE}, {_SQUARE}, {_CODES}", True),
+    "centre": (f"{_CHANGED}, {_CODES}", True),
+    "orthonormalise": (f"{_CHANGED}, {_CODES}, {_CODES}", True),
+    "project_out": (f"{_MATRIX}, {_CODES}, {_CODES}, {_CHANGED}", True),
+}
+"""The types of each loop's arguments, and whether its sums may be reordered."""
+
+
+@cache
+def compiled_loop(name: str) -> Any:
+    """Return a loop of this module, compiled."""
+    signature, reordered = _SIGNATURES[name]
+    return compiled(__name__, name, (signature,), called="the independence tests", fastmath=reordered)
+
+
+_DEPENDENT = 1e-9
+"""A column of which less than this share of its sum of squares is left is a combination of those before it."""
+
+
+def orthonormalise(basis: Any, starts: Any, most: Any) -> Any:
+    """Make the rows of a basis orthonormal in each block, in place, and return how many of them each block has.
+
+    basis : float64, shape (p, rows). starts : int64, shape (blocks + 1,), the first row of each block, and the number
+    of rows. most : int64, shape (blocks,), how many a block can carry; first ones go first, and combinations of those
+    before are left out.
+
+    Modified Gram and Schmidt, each one orthogonalised twice, which is enough for double precision.
+    """
+    kept = np.zeros(len(most), np.int64)
+    for block in range(len(most)):
+        first, end = starts[block], starts[block + 1]
+        for column in range(basis.shape[0]):
+            if kept[block] == most[block]:
+                break
+            own = basis[column, first:end]
+            before = 0.0
+            for row in range(end - first):
+                before += own[row] * own[row]
+            if before <= 0.0:
+                continue
+            # Vectors before `kept` are orthonormal in this block; the second pass removes what rounding left.
+            for _ in range(2):
+                for earlier in range(kept[block]):
+                    other = basis[earlier, first:end]
+                    along = 0.0
+                    for row in range(end - first):
+                        along += own[row] * other[row]
+                    for row in range(end - first):
+                        own[row] -= along * other[row]
+            after = 0.0
+            for row in range(end - first):
+                after += own[row] * own[row]
+            if after <= _DEPENDENT * before:
+                continue
+            # Columns that are left out make room: kept[block] never passes `column`, which is not needed any more.
+            place = basis[kept[block], first:end]
+            length = np.sqrt(after)
+            for row in range(end - first):
+                place[row] = own[row] / length
+            kept[block] += 1
+    return kept
+
+
+def project_out(basis: Any, starts: Any, kept: Any, columns: Any) -> None:
+    """Replace columns, shape (q, rows), by their residuals on a basis made by `orthonormalise`, in place."""
+    for block in range(len(kept)):
+        first, end = starts[block], starts[block + 1]
+        for column in range(columns.shape[0]):
+            own = columns[column, first:end]
+            for _ in range(2):
+                for earlier in range(kept[block]):
+                    other = basis[earlier, first:end]
+                    along = 0.0
+                    for row in range(end - first):
+                        along += own[row] * other[row]
+                    for row in range(end - first):
+                        own[row] -= along * other[row]
+
+
+def centre(columns: Any, starts: Any) -> None:
+    """Subtract the mean of each block from columns, shape (q, rows), in place. starts : int64, shape (blocks + 1,)."""
+    for column in range(columns.shape[0]):
+        for block in range(len(starts) - 1):
+            own = columns[column, starts[block] : starts[block + 1]]
+            total = 0.0
+            for row in range(len(own)):
+                total += own[row]
+            mean = total / len(own)
+            for row in range(len(own)):
+                own[row] -= mean
+
+
+def orthonormal(columns: Any, least: float, independent: float) -> Any:
+    """Return an orthonormal basis of columns, shape (rows, q).
+
+    Those with a mean square below `least` are left out, and directions in which less than the share `independent` of
+    their squares is left.
+    """
+    rows = len(columns)
+    # Through the small matrix of products: its eigenvectors, scaled, turn the columns into an orthonormal basis.
+    products = np.dot(columns.T, columns)
+    kept = np.flatnonzero(np.diag(products) > least * rows)
+    lengths = np.sqrt(np.diag(products)[kept])
+    small = np.empty((len(kept), len(kept)))
+    for one in range(len(kept)):
+        for other in range(len(kept)):
+            small[one, other] = products[kept[one], kept[other]] / (lengths[one] * lengths[other])
+    if len(kept) == 0:
+        return np.empty((rows, 0))
+    values, vectors = np.linalg.eigh(small)
+    inside = np.flatnonzero(values > independent)
+    turned = np.zeros((columns.shape[1], len(inside)))
+    for place in range(len(inside)):
+        scale = np.sqrt(values[inside[place]])
+        for one in range(len(kept)):
+            turned[kept[one], place] = vectors[one, inside[place]] / (scale * lengths[one])
+    return np.dot(columns, turned)
+
+
+def canonical(one: Any, other: Any) -> Any:
+    """Return the squared canonical correlations of two orthonormal bases, and by how much more they scatter than
+    independence makes them.
+
+    one, other : float64, shapes (rows, p) and (rows, q), both with columns.
+    """
+    rows = len(one)
+    # The singular values of QᵀR are the cosines between both spaces: the canonical correlations.
+    left, correlations, right = np.linalg.svd(np.dot(one.T, other), full_matrices=False)
+    along, across = np.dot(one, left), np.dot(other, np.ascontiguousarray(right.T))
+    squares = np.minimum(correlations**2, 1.0 - 1e-12)
+    # `both` over `alone` estimates the variance of products of the canonical variates, 1 / rows under independence.
+    weights, inflation = 0.0, 0.0
+    for pair in range(len(squares)):
+        both, alone = 0.0, 0.0
+        for row in range(rows):
+            residual = across[row, pair] - correlations[pair] * along[row, pair]
+            both += (along[row, pair] * residual) ** 2
+            alone += residual**2
+        weight = squares[pair] + 1e-12
+        inflation += weight * rows * both / max(alone, 1e-12)
+        weights += weight
+    return squares, inflation / weights
+
+
+def gaussian(values: Any, width: float, into: Any) -> None:
+    """Multiply a square matrix, float32, by exp(−½ (vᵢ − vⱼ)² / width²)."""
+    scale = np.float32(-0.5 / width**2)
+    # One exponential for both halves of the symmetric matrix.
+    for row in range(len(values)):
+        for at in range(row + 1):
+            apart = np.float32(values[row] - values[at])
+            weight = np.exp(scale * apart * apart)
+            into[row, at] *= weight
+            if at != row:
+                into[at, row] *= weight
+
+
+def information_of_permutation(own: Any, other: Any, held: Any, order: Any) -> Any:
+    """Return Σ log₂ p(xyz) / p(xz) over rows when X's rows are permuted.
+
+    own, other, held : float32, shape (rows, rows), values of the kernels of X, Y and Z between rows. order : int64,
+    shape (rows,), which row's X each row gets. Of the mutual information p(z) / p(yz) is left out, which no permutation
+    of X changes.
+    """
+    rows = len(order)
+    total = 0.0
+    for row in range(rows):
+        mine = own[order[row]]
+        # Sums over rows of the kernel products XZ and XYZ; constant factors of the densities cancel in the ratio.
+        joint, apart = 0.0, 0.0
+        for at in range(rows):
+            weight = mine[order[at]] * held[row, at]
+            apart += weight
+            joint += weight * other[row, at]
+        total += np.log2(joint / apart)
+    return total
+
+
+def information_at(points: Any, codes_at: Any, rows: Any, codes: Any, sides: Any, discrete_sides: Any) -> Any:
+    """Return the mean of log₂ p(xyz) p(z) / (p(xz) p(yz)) at some points, by kernel estimates from rows.
+
+    points : float64, shape (m, d); rows : float64, shape (n, d), continuous variables in units of their bandwidth.
+    codes_at, codes : int64, shapes (m, e) and (n, e), discrete ones. sides, discrete_sides : int64, shapes (d,) and
+    (e,), 0 for X, 1 for Y, 2 for Z.
+    """
+    total = 0.0
+    exponent = np.zeros(3)
+    for point in range(len(points)):
+        joint, first, second, held = 0.0, 0.0, 0.0, 0.0
+        for row in range(len(rows)):
+            # Squared distances on the sides X, Y and Z; unequal categories are infinitely far: their weight is 0.
+            exponent[:] = 0.0
+            for at in range(points.shape[1]):
+                exponent[sides[at]] += (points[point, at] - rows[row, at]) ** 2
+            for at in range(codes.shape[1]):
+                if codes_at[point, at] != codes[row, at]:
+                    exponent[discrete_sides[at]] = np.inf
+            weight = np.exp(-0.5 * exponent[2])
+            one, other = np.exp(-0.5 * exponent[0]), np.exp(-0.5 * exponent[1])
+            held += weight
+            first += weight * one
+            second += weight * other
+            joint += weight * one * other
+        total += np.log2(joint * held / (first * second))
+    return total / len(points)

@@ -1,0 +1,287 @@
+"""A fitted curve: coefficients by least squares, exponents by Gauss and Newton's steps, all numbers with intervals.
+
+Lemeire et al., "Causal analysis for performance modeling of computer programs", section 7.2: the closest fit "according
+to the minimization of the sum of squared errors". The paper gives its parameters without intervals. Intervals here are
+those of a curve that was known before; that the same rows chose its form makes them a little too narrow.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unperturbed.analysis.causal.regression.cells import Cells, Scope
+from unperturbed.analysis.causal.regression.forms import (
+    CurveFunction,
+    Ids,
+    Log,
+    Power,
+    Step,
+    Term,
+    product_of,
+    steps_of,
+)
+from unperturbed.analysis.causal.regression.loops import compiled_loop
+from unperturbed.analysis.causal.regression.mechanism import Parameter
+from unperturbed.analysis.causal.regression.problem import TOLERANCE, Errors, State
+from unperturbed.analysis.causal.table.variables import Category, Floats
+from unperturbed.common.extras import LazyLibrary
+
+special = LazyLibrary("scipy.special")
+
+_STEPS = 12
+_NEAR_ENOUGH = 0.01
+"""Bits."""
+_ROUNDING = 1e-14
+
+
+def coefficients_of(state: State) -> tuple[Floats, ...]:
+    """Return each term's coefficients; 0 for columns that others make up."""
+    if not state.terms:
+        return ()
+    columns = [state.problem.columns(term) for term in state.terms]
+    every = np.concatenate(columns)
+    # The basis spans the columns, so that their coordinates in it determine them.
+    within = np.ascontiguousarray((state.basis @ every.T).T)
+    scale = np.sqrt((within * within).sum(axis=1))
+    scale[scale == 0] = 1
+    within /= scale[:, None]
+    kept = independent_columns(within)
+    found = np.zeros(len(every))
+    square = np.count_nonzero(kept) == len(state.basis)
+    for _ in range(2):  # once more on what rounding left
+        left = state.basis @ (state.problem.target - found @ every)
+        solved = (
+            np.linalg.solve(within[kept].T, left) if square else np.linalg.lstsq(within[kept].T, left, rcond=None)[0]
+        )
+        found[kept] += solved / scale[kept]
+    return tuple(np.split(found, np.cumsum([len(one) for one in columns])[:-1]))
+
+
+def independent_columns(columns: Floats) -> NDArray[np.bool_]:
+    """Return which columns, each a row of the array, are linearly independent of those before them."""
+    kept = np.empty(len(columns), np.bool_)
+    columns, unused = np.ascontiguousarray(columns), np.empty(len(columns))
+    compiled_loop("extend")(np.empty(columns.shape), 0, columns, TOLERANCE, np.zeros(columns.shape[1]), kept, unused)
+    return kept
+
+
+def gradient_of(
+    terms: Sequence[Term], coefficients: Sequence[Floats], numbers: Mapping[str, Floats], ids: Ids, rows: int
+) -> Floats:
+    """Return the curve's derivatives by each coefficient, then by each exponent: shape (parameters, rows)."""
+    blocks = []
+    for term, by in zip(terms, coefficients, strict=True):
+        block = np.zeros((len(by), rows))
+        block[ids(term.scope), np.arange(rows)] = term.function.values(numbers, ids, rows)
+        blocks.append(block)
+    return np.concatenate([*blocks, _slopes(terms, coefficients, numbers, ids, rows)])
+
+
+def _slopes(
+    terms: Sequence[Term], coefficients: Sequence[Floats], numbers: Mapping[str, Floats], ids: Ids, rows: int
+) -> Floats:
+    """Return the curve's derivatives by each exponent, of one function after the other: shape (exponents, rows)."""
+    found: dict[tuple[CurveFunction, int], Floats] = {}
+    for term, by in zip(terms, coefficients, strict=True):
+        for at, factor in enumerate(term.function.factors):
+            if isinstance(factor, Power) and factor.fitted:
+                slope = by[ids(term.scope)] * term.function.values(numbers, ids, rows) * np.log(numbers[factor.name])
+                found[term.function, at] = found.get((term.function, at), 0) + slope
+    return np.array(list(found.values())).reshape(-1, rows)
+
+
+def refine_exponents(state: State, *, closest: bool = False) -> State:
+    """Return the state with its exponents at their best fit, to within a hundredth of a bit of description length."""
+    if not any(term.function.has_exponent for term in state.terms):
+        return state
+    problem = state.problem
+    for _ in range(_STEPS):
+        slopes = (
+            _slopes(state.terms, coefficients_of(state), problem.numbers, problem.ids, problem.rows) * problem.weights
+        )
+        if not np.isfinite(slopes).all():
+            break
+        # What coefficients can take up of a change of exponents is theirs (variable projection).
+        slopes -= (slopes @ state.basis.T) @ state.basis
+        moves = np.asarray(np.linalg.lstsq(slopes.T, state.residual, rcond=None)[0], np.float64)
+        promised = float(np.sum((moves @ slopes) ** 2))
+        gained = float(problem.data_bits(state.rss) - problem.data_bits(max(state.rss - promised, 0.0)))
+        if promised <= _ROUNDING * state.rss or (gained < _NEAR_ENOUGH and not closest):
+            break
+        better = _moved(state, moves)
+        if better is None:
+            break
+        state = better
+    return state
+
+
+def _moved(state: State, steps: Floats) -> State | None:
+    """Return the state with its exponents moved by some steps, or by parts of them, where it fits better; else None."""
+    functions = list(dict.fromkeys(term.function for term in state.terms))
+    for part in (1.0, 0.5, 0.25):
+        left = iter((steps * part).tolist())
+        moved = {
+            one: CurveFunction(
+                tuple(
+                    replace(factor, exponent=factor.exponent + next(left))
+                    if isinstance(factor, Power) and factor.fitted
+                    else factor
+                    for factor in one.factors
+                )
+            )
+            for one in functions
+        }
+        made = state.problem.state([Term(moved[term.function], term.scope) for term in state.terms])
+        if made.rss < state.rss:
+            return made
+    return None
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """A sum of terms with their coefficients."""
+
+    terms: tuple[Term, ...]  # The terms
+    coefficients: tuple[Floats, ...]  # (values of the term's scope,): The coefficients of each term
+    errors: Errors  # {"even", "proportional", "factor"}: How errors grow with the curve
+    # Standard deviation of the errors: in units of the target, in parts of the curve, or of the logarithm.
+    spread: float
+    degrees_of_freedom: int  # Rows less parameters
+    covariance: Floats  # (parameters, parameters): Of the parameters that are kept
+    kept: NDArray[np.bool_]  # (coefficients + exponents,): Which are linearly independent; others are 0
+    factor: CurveFunction | None  # Where errors are factors: what the curve is a multiple of
+
+    def level(self, numbers: Mapping[str, Floats], ids: Ids, rows: int) -> Floats:
+        """Return the curve in each row; its logarithm where errors are a factor."""
+        total = np.zeros(rows) if self.factor is None else np.log(self.factor.values(numbers, ids, rows))
+        for term, coefficients in zip(self.terms, self.coefficients, strict=True):
+            total += coefficients[ids(term.scope)] * term.function.values(numbers, ids, rows)
+        return total
+
+    def uncertainty(self, numbers: Mapping[str, Floats], ids: Ids, rows: int) -> Floats:
+        """Return the standard deviation of `level` due to uncertain parameters; thresholds are taken as exact."""
+        if not len(self.covariance):
+            return np.zeros(rows)
+        gradient = gradient_of(self.terms, self.coefficients, numbers, ids, rows)[self.kept]
+        return np.asarray(np.sqrt(np.maximum(((self.covariance @ gradient) * gradient).sum(axis=0), 0)))
+
+
+def curve_of(state: State) -> Curve:
+    """Return the curve of a state."""
+    problem = state.problem
+    coefficients = coefficients_of(state)
+    gradient = gradient_of(state.terms, coefficients, problem.numbers, problem.ids, problem.rows) * problem.weights
+    scale = np.sqrt((gradient * gradient).sum(axis=1))
+    scale[scale == 0] = 1
+    kept = independent_columns(gradient / scale[:, None])
+    thresholds = sum(len(one.thresholds) for one in steps_of(state.terms))
+    free = max(problem.rows - int(kept.sum()) - thresholds, 1)
+    spread = math.sqrt(state.rss / free)
+    triangle = np.linalg.qr((gradient[kept] / scale[kept][:, None]).T, mode="r")
+    inverse = np.linalg.inv(triangle) / scale[kept][:, None]
+    covariance = inverse @ inverse.T * spread**2
+    return Curve(state.terms, coefficients, problem.errors, spread, free, covariance, kept, problem.factor)
+
+
+def parameters_of(state: State, curve: Curve, level: float) -> tuple[Parameter, ...]:
+    """Return all fitted numbers with their intervals.
+
+    Those of coefficients and exponents are Student's. That of a threshold holds all thresholds whose sum of squared
+    residuals is larger than the least by no more than the errors' variance times −2·ln(1 − √level) (Hansen, "Sample
+    splitting and threshold estimation", 2000), with jumps held.
+
+    `level`: Confidence, from 0 to 1.
+    """
+    reach = float(special.stdtrit(curve.degrees_of_freedom, 0.5 + level / 2))
+    deviation = np.zeros(len(curve.kept))
+    deviation[curve.kept] = np.sqrt(np.maximum(np.diag(curve.covariance), 0))
+    cells = state.problem.cells
+    found: list[Parameter] = []
+    at = 0
+    for term, coefficients in zip(curve.terms, curve.coefficients, strict=True):
+        name, made = _name(term.function, curve.errors)
+        for value, where in enumerate(_where(cells, term.scope)):
+            about, margin = coefficients[value], reach * deviation[at]
+            if curve.kept[at]:
+                found.append(Parameter(name, made(about), made(about - margin), made(about + margin), where))
+            at += 1
+    for function in dict.fromkeys(term.function for term in curve.terms):
+        for factor in function.factors:
+            if isinstance(factor, Power) and factor.fitted:
+                margin = reach * deviation[at]
+                at += 1
+                found.append(
+                    Parameter(
+                        f"exponent of {factor.name}",
+                        factor.exponent,
+                        factor.exponent - margin,
+                        factor.exponent + margin,
+                    )
+                )
+    for step in steps_of(curve.terms):
+        found += _thresholds(state, curve, step, -2 * math.log(1 - math.sqrt(level)))
+    return tuple(found)
+
+
+def _thresholds(state: State, curve: Curve, step: Step, reach: float) -> list[Parameter]:
+    """Return the thresholds of a step with their intervals."""
+    problem = state.problem
+    jumps = np.zeros(problem.rows)
+    for term, coefficients in zip(curve.terms, curve.coefficients, strict=True):
+        if step in term.function.factors:
+            others = CurveFunction(tuple(one for one in term.function.factors if one != step))
+            jumps += coefficients[problem.ids(term.scope)] * problem.values(others)
+    compared = product_of(step.compared, problem.numbers, problem.ids)
+    which = problem.ids(step.scope)
+    below = state.residual + jumps * (compared > np.array(step.thresholds)[which])
+    found = []
+    for value, (threshold, where) in enumerate(zip(step.thresholds, _where(problem.cells, step.scope), strict=True)):
+        rows = np.flatnonzero(which == value)
+        rows = rows[np.argsort(compared[rows], kind="stable")]
+        x = compared[rows]
+        # With the threshold at x[i], rows up to i are below it, those after i above.
+        worse = np.cumsum(below[rows] ** 2 - (below[rows] - jumps[rows]) ** 2)
+        ends = np.flatnonzero(np.append(x[1:] > x[:-1], np.array([False])))
+        here = ends[np.searchsorted(x[ends], threshold, side="right") - 1]
+        good = ends[worse[ends] - worse[here] <= reach * curve.spread**2]
+        low, high = float(x[min(good[0], here)]), float(x[max(good[-1], here) + 1])
+        found.append(Parameter(f"threshold of {step.compared_text()}", threshold, low, high, where))
+    return found
+
+
+def _where(cells: Cells, scope: Scope) -> list[tuple[Mapping[str, Category], ...]]:
+    """Return where each value of a scope holds."""
+    if not scope.names:
+        return [()]
+    combinations = cells.combinations(scope)
+    if not scope.groups:
+        return [(one,) for one in combinations]
+    return [
+        tuple(one for one, group in zip(combinations, scope.groups, strict=True) if group == number)
+        for number in range(max(scope.groups) + 1)
+    ]
+
+
+def _name(function: CurveFunction, errors: Errors) -> tuple[str, Callable[[float], float]]:
+    """Return what a coefficient is called, and what makes its shown value."""
+    products = errors == "factor"
+    match function.factors:
+        case ():
+            return ("factor", math.exp) if products else ("intercept", float)
+        case (Log(name),) if products:
+            return f"exponent of {name}", float
+        case (Step() as step,):
+            return (
+                (f"factor of {step.compared_text()}", math.exp)
+                if products
+                else (f"jump of {step.compared_text()}", float)
+            )
+    texts = [
+        f"[{one.compared_text()} > threshold]" if isinstance(one, Step) else one.text() for one in function.factors
+    ]
+    return f"{'rate' if products else 'coefficient'} of {'·'.join(texts)}", float

@@ -1,1 +1,0 @@
-"""Mechanisms of continuous variables: curves, and the search for the one of least description length."""

@@ -1,1 +1,0 @@
-"""Mechanisms of discrete variables: probability tables."""
