@@ -27,6 +27,7 @@ from rapidfuzz.distance import Indel
 from experiments.common.evaluation import EVIDENCE, fill_page
 from experiments.common.provenance import made_by
 from experiments.common.tables import markdown_table, right
+from experiments.diagnosis.record import PAPERS
 from experiments.diagnosis.shown import CUT, DESYNCHRONISED, LOST, SLOW
 from unperturbed.analysis.alignment import dtw_cost
 from unperturbed.analysis.diagnosis import (
@@ -43,8 +44,6 @@ HERE = Path(__file__).parent
 _GSTREAMER = re.compile(r"GStreamer Core Library version ([\d.]+)")
 WITH_OBJECTS = ("level", "function", "object", "word")
 """What tells events apart for the diagnosis: without the object two sinks are one."""
-PAPERS = ("level", "function", "word")
-"""The paper's data preparation, section IV-B."""
 KINDS = tuple(anomaly_kinds())
 """What the diagnosis looks for; its page has a column for each."""
 MEASURED = (CUT, LOST, DESYNCHRONISED, SLOW)

@@ -22,8 +22,8 @@ from rapidfuzz.distance import Indel
 from experiments.common.evaluation import put_section
 from experiments.common.provenance import made_by
 from experiments.common.tables import markdown_table, right
-from experiments.diagnosis.cases.studio import PAGE, Take, read_take, record_takes
 from experiments.diagnosis.pipelines import PIPELINES, Clip
+from experiments.diagnosis.record import PAGE, Take, read_take, record_takes
 from unperturbed.analysis.alignment import dtw_cost
 from unperturbed.analysis.diagnosis import EventTrace, abstract, learn_blocks, shared_ids, temporal_distance
 from unperturbed.common.table import Column
@@ -142,11 +142,11 @@ def main() -> None:
     # Kinds take turns, so that what the host does meanwhile is not a property of one.
     record_takes(
         chosen.traces,
-        (
+        [
             Take(names[label][one], PIPELINES[0], CLIP, {"coded": properties} if properties else {})
             for one in range(chosen.runs)
             for label, properties in SETTINGS.items()
-        ),
+        ],
     )
     traces = {label: [read_take(chosen.traces, name) for name in group] for label, group in names.items()}
     put_section(PAGE, "ordering", section(traces, made))

@@ -19,8 +19,8 @@ import numpy as np
 from experiments.common.evaluation import put_section
 from experiments.common.provenance import made_by
 from experiments.common.tables import markdown_table, right
-from experiments.diagnosis.cases.studio import PAGE, Take, read_take, record_takes
 from experiments.diagnosis.pipelines import FRAME_RATE, PIPELINES, Clip
+from experiments.diagnosis.record import PAGE, Take, read_take, record_takes
 from unperturbed.analysis.diagnosis import EventTrace, count_types
 
 SECONDS = (1, 3, 10, 30, 100)
@@ -120,7 +120,7 @@ def main() -> None:
     }
     record_takes(
         chosen.traces,
-        (
+        [
             Take(
                 name,
                 PIPELINES[0],
@@ -129,7 +129,7 @@ def main() -> None:
             )
             for (seconds, loss), group in names.items()
             for name in group
-        ),
+        ],
     )
     traces: dict[int, dict[float, list[EventTrace]]] = {seconds: {} for seconds in SECONDS}
     for (seconds, loss), group in names.items():
