@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-from unperturbed.analysis.diagnosis.comparable import checked_comparison
 from unperturbed.analysis.diagnosis.events import EventTrace
-from unperturbed.analysis.diagnosis.kind import Kind, anomaly_kinds
+from unperturbed.analysis.diagnosis.kinds import Kind, anomaly_kinds
 from unperturbed.analysis.diagnosis.reading import read_events
+from unperturbed.analysis.diagnosis.verdict import checked_comparison
 from unperturbed.errors import DataError
 
 LABELS = "labels.csv"
@@ -128,19 +128,8 @@ def _fit(kind: str, clean: Sequence[float], own: Sequence[float]) -> FittedStric
     if not beyond:
         strictness = max(1.0, strictness)
 
-    def exceeding(ratios: Sequence[float], limit: float) -> int:
-        return sum(reached > limit for reached in ratios)
-
-    return FittedStrictness(
-        kind,
-        strictness,
-        len(clean),
-        len(own),
-        exceeding(clean, strictness),
-        exceeding(clean, 1.0),
-        exceeding(own, strictness),
-        exceeding(own, 1.0),
-    )
+    exceeding = [sum(one > limit for one in ratios) for ratios in (clean, own) for limit in (strictness, 1.0)]
+    return FittedStrictness(kind, strictness, len(clean), len(own), *exceeding)
 
 
 def with_strictness(strictness: Mapping[str, float], kinds: Mapping[str, Kind] | None = None) -> dict[str, Kind]:
@@ -168,10 +157,8 @@ def with_strictness(strictness: Mapping[str, float], kinds: Mapping[str, Kind] |
     for name, value in strictness.items():
         kind = kinds.get(name)
         if kind is None or not kind.is_fittable:
-            raise DataError(
-                f"there is no strictness of {name!r}; it can be set of "
-                f"{', '.join(one for one in kinds if kinds[one].is_fittable)}"
-            )
+            fittable = ", ".join(one for one in kinds if kinds[one].is_fittable)
+            raise DataError(f"there is no strictness of {name!r}; it can be set of {fittable}")
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
             raise DataError(f"the strictness of {name} is {value!r}; a positive number is needed")
         changed[name] = _with(kind, float(value))

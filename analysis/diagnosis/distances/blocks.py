@@ -20,7 +20,7 @@ from unperturbed.errors import DataError
 
 Block = tuple[EventType, ...]
 
-_MODULE = "unperturbed.analysis.diagnosis.distances.block_kernels"
+_MODULE = "unperturbed.analysis.diagnosis.distances.kernels"
 _COVER = ("const int32[::1], int64, const int64[::1], const int32[::1], const int32[::1]",)
 _PAIRS = ("int32[::1], int64, int64, int64",)
 _JOINED = " + "

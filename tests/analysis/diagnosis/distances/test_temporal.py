@@ -9,20 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.analysis.diagnosis.distances import naive_distances as naive
-from unperturbed.analysis.diagnosis.distances.temporal import (
-    cells as temporal_cells,
-)
-from unperturbed.analysis.diagnosis.distances.temporal import (
-    distance as temporal,
-)
-from unperturbed.analysis.diagnosis.distances.temporal import (
-    kernels as temporal_kernels,
-)
-from unperturbed.analysis.diagnosis.distances.temporal import (
-    search as temporal_search,
-)
-from unperturbed.analysis.diagnosis.distances.temporal.distance import temporal_distance
-from unperturbed.analysis.diagnosis.distances.temporal.search import search
+from unperturbed.analysis.diagnosis.distances import kernels, temporal, temporal_search
+from unperturbed.analysis.diagnosis.distances.temporal import temporal_distance
+from unperturbed.analysis.diagnosis.distances.temporal_search import search
 from unperturbed.analysis.diagnosis.events import EventTrace
 from unperturbed.errors import DataError
 
@@ -144,7 +133,7 @@ def test_matching_cells_alone_are_gone_through_where_they_are_few(variant):
 
 
 def test_the_choice_of_32_bits_knows_how_many_rows_a_strip_has():
-    assert temporal_cells._STRIP_ROWS == temporal_kernels._ROWS
+    assert temporal_search._STRIP_ROWS == kernels._ROWS
 
 
 def test_the_script_is_found_in_parts_too(monkeypatch):

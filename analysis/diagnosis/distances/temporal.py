@@ -14,10 +14,15 @@ from typing import ClassVar, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from unperturbed.analysis.diagnosis.distances.counts import require_one_unit
-from unperturbed.analysis.diagnosis.distances.result import EventDistance
-from unperturbed.analysis.diagnosis.distances.temporal.cells import Cells, Variant, cells_of
-from unperturbed.analysis.diagnosis.distances.temporal.search import Found, best_matches, search
+from unperturbed.analysis.diagnosis.distances.counts import EventDistance, require_one_unit
+from unperturbed.analysis.diagnosis.distances.temporal_search import (
+    Cells,
+    Found,
+    Variant,
+    best_matches,
+    cells_of,
+    search,
+)
 from unperturbed.analysis.diagnosis.events import TICKS_A_SECOND, EventTrace, EventType, shared_ids
 from unperturbed.errors import DataError
 
