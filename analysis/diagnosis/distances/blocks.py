@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unperturbed.analysis.compiling import compiled
-from unperturbed.analysis.diagnosis.events import EventTrace, EventType, shared_ids
+from unperturbed.analysis.diagnosis.events import EventTrace, EventType, by_first_occurrence, shared_ids
 from unperturbed.errors import DataError
 
 Block = tuple[EventType, ...]
@@ -89,18 +89,12 @@ def abstract(trace: EventTrace, dictionary: Iterable[Sequence[EventType | str]])
     starts, chosen = compiled(_MODULE, "cover", _COVER)(events, max(len(trace.types), 1), edges, targets, block_of)
     sizes = np.diff(starts, append=len(trace)).astype(np.int64)
     # A block of one event is that event.
-    first_events = trace.events[starts]
-    codes = np.where(chosen >= 0, chosen + len(trace.types), first_events)
-    present, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    rank = np.empty(len(order), dtype=np.int32)
-    rank[order] = np.arange(len(order), dtype=np.int32)
-    numbers = [
-        (blocks[code - len(trace.types)] if code >= len(trace.types) else (code,)) for code in present[order].tolist()
-    ]
+    single = len(trace.types)
+    present, numbered = by_first_occurrence(np.where(chosen >= 0, chosen + single, trace.events[starts]))
+    numbers = [blocks[code - single] if code >= single else (code,) for code in present]
     contents = tuple(tuple(trace.types[number] for number in block) for block in numbers)
     types = tuple(_type_of(block) for block in contents)
-    made = replace(trace, timestamps=trace.timestamps[starts], events=rank[inverse], types=types)
+    made = replace(trace, timestamps=trace.timestamps[starts], events=numbered, types=types)
     return AbstractTrace(made, sizes, contents)
 
 

@@ -108,8 +108,8 @@ class Cells:
     def saved(self) -> _Whole:
         """Return the most that all rows save with the first j columns: int64, shape (columns + 1,)."""
         if self.is_sparse:
-            found: _Whole = compiled(_MODULE, "sparse", _SPARSE)(*self._arguments, self.ordered)
-            return found
+            saved: _Whole = compiled(_MODULE, "sparse", _SPARSE)(*self._arguments, self.ordered)
+            return saved
         cell = "int32" if self.narrow else "int64"
         differences = np.zeros(self.shape[1], dtype=cell)
         compiled(_MODULE, "dense", (f"{_DENSE}, {cell}[::1]",))(*self._arguments, self.ordered, differences)
@@ -293,20 +293,20 @@ _WORTH_A_WORD = 1 << 38
 
 
 @dataclass(frozen=True)
-class Found:
-    """What a search found."""
+class CheapestPath:
+    """What a search found, without the path itself."""
 
     saved: int  # The most that matches save, in units of cost
-    cells: Cells  # In which this is found; those searched, if only a band was
-    exact: bool  # No way outside the band can be cheaper
+    cells: Cells  # Those searched, which may be a band
+    exact: bool  # No path outside the band can be cheaper
 
     @property
     def cost(self) -> float:
-        """What the cheapest way costs, rounded once."""
+        """What the path costs, rounded once."""
         return float((self.cells.weights - 2 * self.saved) * self.cells.unit / 2)
 
 
-def search(cells: Cells, band: int | None) -> Found:
+def search(cells: Cells, band: int | None) -> CheapestPath:
     """Return what is saved at most, in a band or, without one, in all cells.
 
     A way that leaves the band |column − row| ≤ band (wider by the difference in length) holds at least band + 1
@@ -321,24 +321,23 @@ def search(cells: Cells, band: int | None) -> Found:
     if rows * columns >= _WORTH_A_BAND:
         width = _FIRST_BAND
         while 2 * width * rows < rows * columns // _WIDER:
-            found = _search_band(cells, width)
-            if found.exact:
-                return found
+            path = _search_band(cells, width)
+            if path.exact:
+                return path
             width *= _WIDER
         if rows * columns >= _WORTH_A_WORD:
             text = "comparing %s × %s events, which takes minutes; a band, or plugins alone, takes less"
             _LOG.info(text, f"{rows:,}", f"{columns:,}")
-    return Found(_saved(cells), cells, True)
+    return CheapestPath(_saved(cells), cells, True)
 
 
-def _search_band(cells: Cells, band: int) -> Found:
+def _search_band(cells: Cells, band: int) -> CheapestPath:
     rows, columns = cells.shape
     within = replace(cells, band=(min(0, columns - rows) - band, max(0, columns - rows) + band))
-    found = Found(_saved(within), within, False)
+    saved = _saved(within)
     leaving = cells.lightest * (2 * band + 2 + abs(columns - rows))
-    cost = (cells.weights - 2 * found.saved) * cells.unit / 2
     covers_all = band >= min(rows, columns) - 1
-    return Found(found.saved, within, covers_all or cost <= leaving)
+    return CheapestPath(saved, within, covers_all or (cells.weights - 2 * saved) * cells.unit / 2 <= leaving)
 
 
 def _saved(cells: Cells) -> int:
@@ -362,29 +361,17 @@ def _inner(cells: Cells) -> tuple[Cells, int, int]:
     return cells.part(slice(start, rows - end), slice(start, columns - end)), start, end
 
 
-def best_matches(found: Found) -> NDArray[np.int64]:
-    """Return rows and columns that match on a way that saves most: int64, shape (matches, 2).
+def best_matches(path: CheapestPath) -> NDArray[np.int64]:
+    """Return rows and columns that match on a path that saves most: int64, shape (matches, 2).
 
-    Hirschberg's way: where the cheapest way crosses the middle row is known from what the rows above save with the
+    Hirschberg's way: where the cheapest path crosses the middle row is known from what the rows above save with the
     first columns and those below with the last ones. Memory is linear, and each cell is computed twice on average.
     """
-    cells = found.cells
-    column_of = np.full(cells.shape[0], -1, dtype=np.int64)
-    _divide(cells, column_of)
-    rows = np.flatnonzero(column_of >= 0)
-    matches = np.column_stack((rows, column_of[rows]))
-    saved = int((cells.reach[rows] - cells.costs(matches[:, 0], matches[:, 1])).sum())
-    if saved != found.saved:
-        raise AssertionError(
-            f"the script saves {saved} and the distance {found.saved}: a fault of this program; please report it"
-        )
-    return matches
-
-
-def _divide(cells: Cells, column_of: NDArray[np.int64]) -> None:
-    """Write the column that matches each row."""
+    cells = path.cells
     rows, columns = cells.shape
+    column_of = np.full(rows, -1, dtype=np.int64)
     parts = [(0, rows, 0, columns)]
+    # Some cheapest path goes through all parts that are left, and matches as `column_of` has it between them.
     while parts:
         top, bottom, left, right = parts.pop()
         inner, start, end = _inner(cells.part(slice(top, bottom), slice(left, right)))
@@ -394,13 +381,20 @@ def _divide(cells: Cells, column_of: NDArray[np.int64]) -> None:
         if top == bottom or left == right:
             continue
         if bottom - top == 1 or (bottom - top) * (right - left) <= _WHOLE_CELLS:
-            found = inner.matched()
-            column_of[top:bottom] = np.where(found >= 0, found + left, -1)
+            matched = inner.matched()
+            column_of[top:bottom] = np.where(matched >= 0, matched + left, -1)
             continue
         middle = (top + bottom) // 2
         above = cells.part(slice(top, middle), slice(left, right)).saved()
-        below = cells.backwards.part(
-            slice(rows - bottom, rows - middle), slice(columns - right, columns - left)
-        ).saved()
+        mirrored = slice(rows - bottom, rows - middle), slice(columns - right, columns - left)
+        below = cells.backwards.part(*mirrored).saved()
         crossing = left + int((above + below[::-1]).argmax())
         parts += [(top, middle, left, crossing), (middle, bottom, crossing, right)]
+    matching = np.flatnonzero(column_of >= 0)
+    matches = np.column_stack((matching, column_of[matching]))
+    saved = int((cells.reach[matching] - cells.costs(matches[:, 0], matches[:, 1])).sum())
+    if saved != path.saved:
+        raise AssertionError(
+            f"the script saves {saved} and the distance {path.saved}: a fault of this program; please report it"
+        )
+    return matches

@@ -35,7 +35,7 @@ _UNTIL_ITS_NEXT_EVENT = -1
 
 
 @dataclass(frozen=True)
-class Layout:
+class LogLayout:
     """How one log of a compiled format is read."""
 
     unit: Unit  # {"ns", "us", "ms", "s", "ticks"}: Of the timestamps that result
@@ -51,7 +51,7 @@ class CompiledFormat(LogFormat):
     faults: Mapping[int, str]  # What is wrong with a line, by the codes that `parse` returns
 
     @abstractmethod
-    def layout(self, sample: LogSample, options: ReadOptions) -> Layout:
+    def layout(self, sample: LogSample, options: ReadOptions) -> LogLayout:
         """Return how to read the log that begins with this sample."""
 
     @abstractmethod
@@ -130,7 +130,7 @@ _OPTIONS: Mapping[str, Any] = {
 }
 
 
-def _scan(loop: Callable[..., Any], blocks: Blocks, layout: Layout, options: ReadOptions, late: int) -> ScanState:
+def _scan(loop: Callable[..., Any], blocks: Blocks, layout: LogLayout, options: ReadOptions, late: int) -> ScanState:
     """Call the compiled loop on one block after the other, and enlarge arrays where it asks for that."""
     state = _empty_state(layout.skipped_lines, options.bad_lines_shown)
     settings = np.zeros(16, np.int64)

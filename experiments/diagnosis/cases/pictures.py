@@ -25,11 +25,11 @@ import numpy as np
 from experiments.common.evaluation import put_section
 from experiments.common.provenance import made_by
 from experiments.common.tables import markdown_table, right
-from experiments.diagnosis.evaluate import THETA, WITH_OBJECTS
+from experiments.diagnosis.evaluate import THETA, WITH_OBJECTS, papers_distances
 from experiments.diagnosis.pipelines import FRAME_RATE, MPEG4, Clip, Pipeline
 from experiments.diagnosis.playing import environment
 from experiments.diagnosis.record import PAGE, PAPERS, Studio, log_of, pack, read_take, write_whole
-from unperturbed.analysis.diagnosis import diagnose, dropping_distance, occurrence_distance
+from unperturbed.analysis.diagnosis import diagnose
 
 CLIP = Clip("pinwheel", "sine", 75, 640, 360)
 FINE = Pipeline("fine", ".avi", "avimux", "avidemux", "avenc_mpeg4 pass=quant", MPEG4[1])
@@ -141,11 +141,7 @@ def rows(folder: Path, traces: int) -> Iterator[tuple[str, ...]]:
             numbers = range(REFERENCES, REFERENCES + traces) if not change else range(traces)
             names = [name_of(player, change, number) for number in numbers]
             diagnoses = [diagnose(references, read_take(folder, name, WITH_OBJECTS)) for name in names]
-            plain = [read_take(folder, name, PAPERS) for name in names]
-            papers = [
-                occurrence_distance(first, one, theta=THETA).total + dropping_distance(first, one).total
-                for one in plain
-            ]
+            papers = [sum(papers_distances(first, read_take(folder, name, PAPERS))) for name in names]
             shown = [json.loads((folder / "traces" / f"{name}.json").read_text())["shown"] for name in names]
             kinds = sorted({finding.kind for one in diagnoses for finding in one.findings})
             yield (

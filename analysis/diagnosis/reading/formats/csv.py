@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from unperturbed.analysis.diagnosis.events import EventType
-from unperturbed.analysis.diagnosis.reading.compiled_format import CompiledFormat, Layout
+from unperturbed.analysis.diagnosis.reading.compiled_format import CompiledFormat, LogLayout
 from unperturbed.analysis.diagnosis.reading.formats import LogSample, ReadOptions, require_unit
 from unperturbed.analysis.diagnosis.reading.scan import line_scanner
 from unperturbed.analysis.diagnosis.reading.spans import (
@@ -165,7 +165,7 @@ class _CsvFormat(CompiledFormat):
         """Return 1 where the first line is a header with a time and a name."""
         return float(_read_header(sample, options.columns) is not None)
 
-    def layout(self, sample: LogSample, options: ReadOptions) -> Layout:
+    def layout(self, sample: LogSample, options: ReadOptions) -> LogLayout:
         """Return delimiter and columns as the header has them; DataError where the first line is no header."""
         header = _read_header(sample, options.columns)
         if header is None:
@@ -177,7 +177,7 @@ class _CsvFormat(CompiledFormat):
         fields = sample.lines[1].split(delimiter) if len(sample.lines) > 1 else []
         time = fields[columns[_TIME]] if columns[_TIME] < len(fields) else ""
         unit, decimals = require_unit(time, options.unit, sample.source, sample.first_number + 1)
-        return Layout(unit, (decimals, ord(delimiter), *columns), sample.first_end, sample.first_number)
+        return LogLayout(unit, (decimals, ord(delimiter), *columns), sample.first_end, sample.first_number)
 
     def describe(self, head: bytes, tail: bytes, options: ReadOptions) -> EventType:  # noqa: ARG002  as all formats
         """Return the type with the name, plugin and level in the tail."""

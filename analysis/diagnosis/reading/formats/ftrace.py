@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from unperturbed.analysis.diagnosis.events import EventType
-from unperturbed.analysis.diagnosis.reading.compiled_format import CompiledFormat, Layout
+from unperturbed.analysis.diagnosis.reading.compiled_format import CompiledFormat, LogLayout
 from unperturbed.analysis.diagnosis.reading.formats import LogSample, ReadOptions
 from unperturbed.analysis.diagnosis.reading.scan import line_scanner
 from unperturbed.analysis.diagnosis.reading.spans import (
@@ -165,12 +165,12 @@ class _FtraceFormat(CompiledFormat):
             return 1.0
         return super().recognise(sample, options)
 
-    def layout(self, sample: LogSample, options: ReadOptions) -> Layout:  # noqa: ARG002  as all formats
+    def layout(self, sample: LogSample, options: ReadOptions) -> LogLayout:  # noqa: ARG002  as all formats
         """Return nanoseconds, or ticks where the first time has no decimals."""
         match = next(filter(None, map(_LINE.match, sample.lines)), None)
         if match and "." not in match["time"]:
-            return Layout("ticks", (0,), sample.mark_bytes)
-        return Layout("ns", (9,), sample.mark_bytes)
+            return LogLayout("ticks", (0,), sample.mark_bytes)
+        return LogLayout("ns", (9,), sample.mark_bytes)
 
     def describe(self, head: bytes, tail: bytes, options: ReadOptions) -> EventType:  # noqa: ARG002  the same
         """Return the type of what an application wrote, in the tail, or of a kernel event, in the head."""

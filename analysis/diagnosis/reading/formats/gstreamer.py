@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from unperturbed.analysis.diagnosis.events import EventType
-from unperturbed.analysis.diagnosis.reading.compiled_format import CompiledFormat, Layout
+from unperturbed.analysis.diagnosis.reading.compiled_format import CompiledFormat, LogLayout
 from unperturbed.analysis.diagnosis.reading.formats import LogSample, ReadOptions
 from unperturbed.analysis.diagnosis.reading.scan import line_scanner
 from unperturbed.analysis.diagnosis.reading.spans import (
@@ -247,10 +247,10 @@ class _GStreamerFormat(CompiledFormat):
         if wrong or not options.identity:
             raise DataError(f"identity consists of {', '.join(_FIELDS)}, not of {', '.join(wrong) or 'nothing'}")
 
-    def layout(self, sample: LogSample, options: ReadOptions) -> Layout:
+    def layout(self, sample: LogSample, options: ReadOptions) -> LogLayout:
         """Return nanoseconds, with the flags that the identity asks for."""
         flags = (_OBJECT if "object" in options.identity else 0) | (0 if options.keep_numbers else _NUMBERS)
-        return Layout("ns", (flags,), sample.mark_bytes)
+        return LogLayout("ns", (flags,), sample.mark_bytes)
 
     def describe(self, head: bytes, tail: bytes, options: ReadOptions) -> EventType:
         """Return the type named by the fields of the identity."""

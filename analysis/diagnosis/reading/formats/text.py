@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from unperturbed.analysis.diagnosis.events import EventType, Unit
-from unperturbed.analysis.diagnosis.reading.compiled_format import CompiledFormat, Layout
+from unperturbed.analysis.diagnosis.reading.compiled_format import CompiledFormat, LogLayout
 from unperturbed.analysis.diagnosis.reading.formats import (
     DECIMALS,
     LineParser,
@@ -158,11 +158,11 @@ scan = line_scanner(_parse)
 
 
 class _SimpleFormat(CompiledFormat):
-    def layout(self, sample: LogSample, options: ReadOptions) -> Layout:
+    def layout(self, sample: LogSample, options: ReadOptions) -> LogLayout:
         """Return the unit that the first timestamp and the user give."""
         match = next(filter(None, map(_LINE.match, sample.lines)), None)
         unit, decimals = require_unit(match["time"] if match else "", options.unit, sample.source, 1)
-        return Layout(unit, (decimals,), sample.mark_bytes)
+        return LogLayout(unit, (decimals,), sample.mark_bytes)
 
     def describe(self, head: bytes, tail: bytes, options: ReadOptions) -> EventType:  # noqa: ARG002  as all formats
         """Return the type with the name in the head."""
