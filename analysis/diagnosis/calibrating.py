@@ -112,8 +112,8 @@ def calibrate(
         comparison = checked_comparison(one.references, one.trace)
         for name, kind in fittable.items():
             if one.label in (_CLEAN, name):
-                found = kind.find(comparison)
-                reached = found.measured / found.threshold * _LEAST if found is not None else 0.0
+                finding = kind.find(comparison)
+                reached = finding.measured / finding.threshold * _LEAST if finding is not None else 0.0
                 (clean if one.label == _CLEAN else own)[name].append(reached)
     if any(not ratios for ratios in clean.values()):
         raise DataError("no trace is labelled clean: thresholds are fitted so that clean traces stay clean")
@@ -158,7 +158,7 @@ def with_strictness(strictness: Mapping[str, float], kinds: Mapping[str, Kind] |
         kind = kinds.get(name)
         if kind is None or not kind.is_fittable:
             fittable = ", ".join(one for one in kinds if kinds[one].is_fittable)
-            raise DataError(f"there is no strictness of {name!r}; it can be set of {fittable}")
+            raise DataError(f"{name!r} has no strictness; kinds that have one are {fittable}")
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
             raise DataError(f"the strictness of {name} is {value!r}; a positive number is needed")
         changed[name] = _with(kind, float(value))

@@ -264,7 +264,7 @@ class Comparison:
         return measured
 
     def _measured_delays(self, stream: Stream, reached: float) -> Floats:
-        found = []
+        delays = []
         for number in stream.numbers:
             times = self.observed.times(number)[1:]  # the first is what starting up makes of it
             whole = int(self.lowest[number]) - 1
@@ -274,29 +274,33 @@ class Comparison:
             played = times if reached == 1 else times[:length]
             here = _at(fill(played, length - len(played)), self.grid, 1.0)
             there = [_at(one.times(number)[1:], self.grid, (length - 1) / (whole - 1)) for one in self.references]
-            found.append(here - np.array(there))
-        if not found:
+            delays.append(here - np.array(there))
+        if not delays:
             return np.full((len(self.references), _GRID), np.nan)
-        return np.asarray(np.median(found, axis=0))
+        return np.asarray(np.median(delays, axis=0))
 
     def moments(self, stream: Stream) -> Floats:
         """Return when the trace's stream passes the points of `grid`: shape (points,), ticks since the first event."""
-        found = [_at(times[1:], self.grid, 1.0) for times in map(self.observed.times, stream.numbers) if len(times) > 3]
-        return np.median(found, axis=0) if found else np.zeros(_GRID)
+        moments = [
+            _at(times[1:], self.grid, 1.0) for times in map(self.observed.times, stream.numbers) if len(times) > 3
+        ]
+        return np.median(moments, axis=0) if moments else np.zeros(_GRID)
 
     def usual(self, stream: Stream, *, reached: float = 1.0) -> Floats:
         """Return when the references' stream passes them, the median: shape (points,), ticks since the first event."""
-        found = [_at(one.times(number)[1:], self.grid, reached) for one in self.references for number in stream.numbers]
-        return np.asarray(np.median(found, axis=0))
+        moments = [
+            _at(one.times(number)[1:], self.grid, reached) for one in self.references for number in stream.numbers
+        ]
+        return np.asarray(np.median(moments, axis=0))
 
     def uncertainty(self, stream: Stream, *, reached: float = 1.0) -> float:
         """Return the error of delays in ticks: of lost events only the gap is known. 0 where none is lost."""
-        found = []
+        gaps = []
         for number in stream.numbers:
             times = self.observed.times(number)[1:]
             lost = len(times) > 1 and len(times) < (int(self.lowest[number]) - 1) * reached - self.slack[number]
-            found.append(float(np.diff(times).max()) if lost else 0.0)
-        return float(np.median(found))  # 0 where most of the stream's types are whole
+            gaps.append(float(np.diff(times).max()) if lost else 0.0)
+        return float(np.median(gaps))  # 0 where most of the stream's types are whole
 
     @cached_property
     def kept(self) -> dict[Any, Any]:

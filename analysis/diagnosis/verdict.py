@@ -298,11 +298,11 @@ def _looked_for(
             visible.append(_untold(kind, reason))
             continue
         names.append(kind.name)
-        found = kind.find(comparison)
-        if found is None:
+        finding = kind.find(comparison)
+        if finding is None:
             visible += kind.visible(comparison)
         else:
-            findings.append(found)
+            findings.append(finding)
             if first_only:
                 break
     return findings, visible, names

@@ -171,9 +171,11 @@ def _numbered(types: tuple[EventType, ...], dictionary: Iterable[Sequence[EventT
                     f"block {position} of the dictionary names {event!r}, which several event types are called; give "
                     "the EventType"
                 )
-        found = [named.get(event, [None])[0] if isinstance(event, str) else numbers.get(event) for event in block]
-        if len(found) > 1 and None not in found:
-            blocks[tuple(number for number in found if number is not None)] = None
+        block_numbers = [
+            named.get(event, [None])[0] if isinstance(event, str) else numbers.get(event) for event in block
+        ]
+        if len(block_numbers) > 1 and None not in block_numbers:
+            blocks[tuple(number for number in block_numbers if number is not None)] = None
     return list(blocks)
 
 

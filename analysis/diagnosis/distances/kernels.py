@@ -175,16 +175,6 @@ def dense(
 
 
 @compilable
-def _saving(
-    kinds: Any, values: Any, reach: Any, other_kinds: Any, other_values: Any, own: Any, shift: int, i: int, j: int
-) -> Any:
-    if kinds[i] != other_kinds[j]:
-        return 0
-    cost = own[i] if len(own) and j - i == shift else abs(values[i] - other_values[j])
-    return max(reach[i] - cost, 0)
-
-
-@compilable
 def _columns_by_type(kinds: Any, types: int) -> Any:
     """Return the columns of each type in order, one type after another, and where each begins."""
     starts = np.zeros(types + 1, np.int64)
@@ -312,8 +302,9 @@ def steps(
         for j in range(columns):
             above = row_above[j + 1]
             saving = nothing
-            if band[0] <= j - i <= band[1]:
-                saving = _saving(kinds, values, reach, other_kinds, other_values, own, shift, i, j)
+            if kinds[i] == other_kinds[j] and band[0] <= j - i <= band[1]:
+                cost = own[i] if len(own) and j - i == shift else abs(values[i] - other_values[j])
+                saving = max(reach[i] - cost, nothing)
             best, step = above, DELETED
             if before > best:
                 best, step = before, INSERTED

@@ -282,7 +282,7 @@ def _cells_in_windows(cells: Cells) -> float:
 _LOG = logging.getLogger("unperturbed.analysis.diagnosis")
 
 _WHOLE_CELLS = 1 << 20
-"""A part of so many cells is recorded, at a byte a cell."""
+"""Parts with at most this number of cells are recorded, at a byte a cell."""
 
 _FIRST_BAND, _WIDER = 1024, 8
 _WORTH_A_BAND = 1 << 26

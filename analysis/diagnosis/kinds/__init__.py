@@ -69,8 +69,8 @@ class Kind(ABC):
 
 def anomaly_kinds() -> dict[str, Kind]:
     """Return all kinds with their usual thresholds, by name, in order of rank; other distributions may add to them."""
-    found = classes_in(__name__, Kind, group=_GROUP)  # type: ignore[type-abstract]
-    return {name: kind() for name, kind in sorted(found.items(), key=lambda item: item[1].rank)}
+    classes = classes_in(__name__, Kind, group=_GROUP)  # type: ignore[type-abstract]
+    return {name: kind() for name, kind in sorted(classes.items(), key=lambda item: item[1].rank)}
 
 
 def furthest_share(comparison: Comparison) -> float:

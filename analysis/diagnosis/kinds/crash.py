@@ -163,8 +163,8 @@ def _ended_early(comparison: Comparison) -> bool:
 
 def _first(comparison: Comparison, flags: NDArray[np.bool_]) -> tuple[int | None, int | None]:
     """Return when a flagged type first occurs in the trace, and which."""
-    found = [(int(comparison.observed.times(int(number))[0]), int(number)) for number in np.flatnonzero(flags)]
-    return min(found) if found else (None, None)
+    firsts = [(int(comparison.observed.times(int(number))[0]), int(number)) for number in np.flatnonzero(flags)]
+    return min(firsts) if firsts else (None, None)
 
 
 def _last(comparison: Comparison) -> float:

@@ -50,10 +50,10 @@ class LostEvents(Kind):
         """Return what was lost in the stream that lost most; where none did, in the element that did."""
         if not comparison.streams:
             return None
-        found = self._among(comparison, lambda one: one.streams)
-        if found is None and Crash().find(comparison) is None:
-            found = self._among(comparison, lambda one: one.elements)
-        return found
+        finding = self._among(comparison, lambda one: one.streams)
+        if finding is None and Crash().find(comparison) is None:
+            finding = self._among(comparison, lambda one: one.elements)
+        return finding
 
     def _among(self, comparison: Comparison, streams_of: Callable[[Comparison], Sequence[Stream]]) -> Finding | None:
         """Return what was lost in the stream of some that lost most."""

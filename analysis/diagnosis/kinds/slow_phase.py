@@ -189,10 +189,10 @@ def _contrasts(blocks: Floats) -> Floats:
 
     Both leave short bursts out; the quartile does so where half of the rest is fast, which makes no stretch slow.
     """
-    found = np.empty((*blocks.shape[:-1], len(STRETCHES)))
+    contrasts = np.empty((*blocks.shape[:-1], len(STRETCHES)))
     for places, inside, outside in _by_length():
-        found[..., places] = _quantile(blocks[..., inside], 0.5) - _quantile(blocks[..., outside], _OF_REST)
-    return found
+        contrasts[..., places] = _quantile(blocks[..., inside], 0.5) - _quantile(blocks[..., outside], _OF_REST)
+    return contrasts
 
 
 @cache
@@ -336,7 +336,7 @@ class SlowPhase(Kind):
 
     def _slower(self, contrasts: Contrasts, least: float) -> list[_Slower]:
         """Return the stretch of each measure in which it exceeds its threshold."""
-        found = []
+        slower = []
         for place, measure in enumerate(contrasts.measures):
             floor = float(contrasts.floors[place])
             threshold = self._threshold(floor, contrasts.references, least)
@@ -344,8 +344,8 @@ class SlowPhase(Kind):
                 continue
             stretch = contrasts.best_stretch(place, math.log1p(threshold))
             longer = math.expm1(float(contrasts.observed[place, stretch]))
-            found.append(_Slower(measure, stretch, longer, threshold, math.expm1(floor)))
-        return found
+            slower.append(_Slower(measure, stretch, longer, threshold, math.expm1(floor)))
+        return slower
 
     def _threshold(self, floor: float, references: int, least: float) -> float:
         return self.strictness * max(least, math.expm1((1 + 3 / references) * floor))

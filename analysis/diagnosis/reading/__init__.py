@@ -175,7 +175,7 @@ def _require_one_run(log: ScannedLog, chosen: LogFormat, options: ReadOptions) -
         )
         raise DataError(
             f"{source}: {without_event:,} of {filled:,} lines hold no event, more than {options.most_bad:.0%}."
-            f" {shown or 'They continue messages'}. Is the format right? If such lines are to be expected, allow them"
+            f" {shown or 'They continue messages'}. Is the format right? If such lines are expected, allow them"
             " (most_bad)"
         )
     if not len(log.times):

@@ -181,20 +181,18 @@ def _grown(state: ScanState) -> ScanState:
     """Double the array that is full. Those of events grow in place: refcheck knows only Python's references to them."""
     lacks = state.counts[INDEX.lacks]
     if lacks == EVENTS:
-        for array in (state.times, state.events):
-            array.resize(2 * len(array), refcheck=False)
+        for of_events in (state.times, state.events):
+            of_events.resize(2 * len(of_events), refcheck=False)
         return state
     full = {TYPES: ("type_hash", "type_range", "type_role"), TYPE_BYTES: ("type_bytes",)}
-    grown = {name: _doubled(getattr(state, name)) for name in full.get(lacks, ("threads", "processes"))}
+    grown = {}
+    for name in full.get(lacks, ("threads", "processes")):
+        array: NDArray[Any] = getattr(state, name)
+        grown[name] = np.zeros((2 * len(array), *array.shape[1:]), array.dtype)
+        grown[name][: len(array)] = array
     if lacks == TYPES:
         grown["slots"] = np.empty(2 * len(state.slots), np.int32)
         signature = (numba.int32[::1], numba.uint64[::1], numba.int64)
         rehash = compiled(scan.__name__, "rehash", (signature,), calls=_CALLED_MODULES, **_OPTIONS)
         rehash(grown["slots"], grown["type_hash"], len(state.type_hash))
     return state._replace(**grown)
-
-
-def _doubled(array: NDArray[Any]) -> NDArray[Any]:
-    grown = np.zeros((2 * len(array), *array.shape[1:]), array.dtype)
-    grown[: len(array)] = array
-    return grown

@@ -51,7 +51,7 @@ def open_source(path: str | Path | BinaryIO) -> Iterator[BinaryIO]:
             yield closing.enter_context(_decompressed(stream))
         except _damage_errors() as error:
             raise DataError(
-                f"{source}: what is compressed is damaged or ends too early ({error}); record or copy it again"
+                f"{source}: the compressed data is damaged or ends too early ({error}); record or copy it again"
             ) from error
         except OSError as error:
             raise DataError(f"{source}: {error.strerror or error}") from error

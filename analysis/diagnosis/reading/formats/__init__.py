@@ -199,17 +199,17 @@ class PlainFormat(LogFormat):
                 blank += 1
                 continue
             try:
-                found = _checked(parse(line))
+                event = _checked(parse(line))
             except ValueError as fault:
                 bad_lines += 1
                 if len(bad) < options.bad_lines_shown:
                     bad.append(BadLine(lines, line, str(fault)))
                 continue
-            if found is None:
+            if event is None:
                 remarks += 1
                 continue
-            times.append(found[0])
-            events.append(types.setdefault(found[1], len(types)))
+            times.append(event[0])
+            events.append(types.setdefault(event[1], len(types)))
             numbers.append(lines)
         unit = unit_of()
         stamps = np.array(times, np.int64)

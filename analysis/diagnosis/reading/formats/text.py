@@ -53,10 +53,10 @@ class _PatternParser:
 
     def parse(self, line: str) -> tuple[int, EventType]:
         """Return timestamp and type of a line's event; a ValueError describes a line that has none."""
-        found = self._pattern.search(line)
-        if not found:
+        match = self._pattern.search(line)
+        if not match:
             raise ValueError("the pattern does not match")
-        parts = found.groupdict()
+        parts = match.groupdict()
         text, name = parts["time"] or "", parts["name"]
         time = self._time(text)
         if time is None or not name:

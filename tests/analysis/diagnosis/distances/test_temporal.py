@@ -86,7 +86,7 @@ def test_all_ways_to_compute_the_cells_agree(variant, narrow, one, other, band):
     if not min(cells.shape):
         return
     if band is not None:
-        cells = cells.within(band)
+        cells = dataclasses.replace(cells, band=band)
     dense = dataclasses.replace(cells, is_sparse=False, narrow=narrow).saved()
     sparse = dataclasses.replace(cells, is_sparse=True).saved()
     assert dense.tolist() == sparse.tolist()
@@ -115,9 +115,9 @@ def test_long_traces_over_many_strips_agree(variant, sizes, types, longest):
         for sparse, narrow in ((False, True), (False, False), (True, True))
     ]
     for part in (cells.band, (-300, 250), (min(0, sizes[1] - sizes[0]) - 40, max(0, sizes[1] - sizes[0]) + 40)):
-        narrow, wide, sparse = (made.within(part).saved() for made in kept)
+        narrow, wide, sparse = (dataclasses.replace(made, band=part).saved() for made in kept)
         assert narrow.tolist() == wide.tolist() == sparse.tolist()
-        backwards = kept[0].within(part).backwards
+        backwards = dataclasses.replace(kept[0], band=part).backwards
         assert backwards.saved()[-1] == narrow[-1]
     for made_of in kept:
         found = search(made_of, None)
@@ -328,8 +328,8 @@ def test_long_pauses_and_epoch_timestamps_do_not_widen_the_numbers():
     start = 1_700_000_000 * 10**9
     one = [(start + 10**6 * number + (10**12 if number > 50 else 0), "ab"[number % 2]) for number in range(100)]
     found = temporal_distance(trace_of(one, unit="ns"), trace_of(one[1:], unit="ns"))
-    assert found._found is not None
-    assert found._found.cells.narrow
+    assert found._path is not None
+    assert found._path.cells.narrow
     assert found.total == 1.02  # the first event is gone, and with it the gap before the second
 
 
