@@ -21,16 +21,16 @@ from unperturbed.analysis.diagnosis.distances.counts import (
     TypeCounts,
     count_types,
     dropping_distance,
+    normalize,
     occurrence_distance,
 )
-from unperturbed.analysis.diagnosis.distances.result import normalize
-from unperturbed.analysis.diagnosis.distances.temporal.cells import Variant
-from unperturbed.analysis.diagnosis.distances.temporal.distance import (
+from unperturbed.analysis.diagnosis.distances.temporal import (
     EditScript,
     Operation,
     TemporalDistance,
     temporal_distance,
 )
+from unperturbed.analysis.diagnosis.distances.temporal_search import Variant
 from unperturbed.analysis.diagnosis.events import BadLine, EventTrace, EventType, Reading, Unit, shared_ids
 from unperturbed.analysis.diagnosis.findings import (
     Carrier,
@@ -41,14 +41,13 @@ from unperturbed.analysis.diagnosis.findings import (
     Visible,
     carriers_of,
 )
-from unperturbed.analysis.diagnosis.kind import Kind, anomaly_kinds
+from unperturbed.analysis.diagnosis.kinds import Kind, anomaly_kinds
 from unperturbed.analysis.diagnosis.kinds.crash import Crash
-from unperturbed.analysis.diagnosis.kinds.desynchronisation import Desynchronisation
+from unperturbed.analysis.diagnosis.kinds.delays import Desynchronisation, SlowStreaming
 from unperturbed.analysis.diagnosis.kinds.lost_events import LostEvents
 from unperturbed.analysis.diagnosis.kinds.slow_phase import SlowPhase
-from unperturbed.analysis.diagnosis.kinds.slow_streaming import SlowStreaming
 from unperturbed.analysis.diagnosis.reading import read_events
-from unperturbed.analysis.diagnosis.reading.format import LineParser, LogFormat, PlainFormat, log_formats
+from unperturbed.analysis.diagnosis.reading.formats import LineParser, LogFormat, PlainFormat, log_formats
 from unperturbed.analysis.diagnosis.verdict import DistanceChoice, diagnose
 
 __all__ = [

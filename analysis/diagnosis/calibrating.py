@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-from unperturbed.analysis.diagnosis.comparable import checked_comparison
 from unperturbed.analysis.diagnosis.events import EventTrace
-from unperturbed.analysis.diagnosis.kind import Kind, anomaly_kinds
+from unperturbed.analysis.diagnosis.kinds import Kind, anomaly_kinds
 from unperturbed.analysis.diagnosis.reading import read_events
+from unperturbed.analysis.diagnosis.verdict import checked_comparison
 from unperturbed.errors import DataError
 
 LABELS = "labels.csv"
@@ -112,8 +112,8 @@ def calibrate(
         comparison = checked_comparison(one.references, one.trace)
         for name, kind in fittable.items():
             if one.label in (_CLEAN, name):
-                found = kind.find(comparison)
-                reached = found.measured / found.threshold * _LEAST if found is not None else 0.0
+                finding = kind.find(comparison)
+                reached = finding.measured / finding.threshold * _LEAST if finding is not None else 0.0
                 (clean if one.label == _CLEAN else own)[name].append(reached)
     if any(not ratios for ratios in clean.values()):
         raise DataError("no trace is labelled clean: thresholds are fitted so that clean traces stay clean")
@@ -128,19 +128,8 @@ def _fit(kind: str, clean: Sequence[float], own: Sequence[float]) -> FittedStric
     if not beyond:
         strictness = max(1.0, strictness)
 
-    def exceeding(ratios: Sequence[float], limit: float) -> int:
-        return sum(reached > limit for reached in ratios)
-
-    return FittedStrictness(
-        kind,
-        strictness,
-        len(clean),
-        len(own),
-        exceeding(clean, strictness),
-        exceeding(clean, 1.0),
-        exceeding(own, strictness),
-        exceeding(own, 1.0),
-    )
+    exceeding = [sum(one > limit for one in ratios) for ratios in (clean, own) for limit in (strictness, 1.0)]
+    return FittedStrictness(kind, strictness, len(clean), len(own), *exceeding)
 
 
 def with_strictness(strictness: Mapping[str, float], kinds: Mapping[str, Kind] | None = None) -> dict[str, Kind]:
@@ -168,10 +157,8 @@ def with_strictness(strictness: Mapping[str, float], kinds: Mapping[str, Kind] |
     for name, value in strictness.items():
         kind = kinds.get(name)
         if kind is None or not kind.is_fittable:
-            raise DataError(
-                f"there is no strictness of {name!r}; it can be set of "
-                f"{', '.join(one for one in kinds if kinds[one].is_fittable)}"
-            )
+            fittable = ", ".join(one for one in kinds if kinds[one].is_fittable)
+            raise DataError(f"{name!r} has no strictness; kinds that have one are {fittable}")
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
             raise DataError(f"the strictness of {name} is {value!r}; a positive number is needed")
         changed[name] = _with(kind, float(value))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -196,9 +196,12 @@ class Comparison:
         """Return whether a type recurs often, also in the middle of each reference, as events of playing do."""
         if self.lowest[number] < _OFTEN:
             return False
-        return all(
-            _share_in_the_middle(one.times(number), one.trace.duration) >= _IN_THE_MIDDLE for one in self.references
-        )
+        for reference in self.references:
+            times, duration = reference.times(number), reference.trace.duration
+            first, last = np.searchsorted(times, (duration / 4, 3 * duration / 4))
+            if float(last - first) / len(times) < _IN_THE_MIDDLE:
+                return False
+        return True
 
     @cached_property
     def elements(self) -> tuple[Stream, ...]:
@@ -253,17 +256,15 @@ class Comparison:
             Ticks, both counted from each trace's first event; the median over the stream's types. NaN where the trace
             has too little of the stream.
         """
-        if (stream, reached) not in self._delays:
-            self._delays[stream, reached] = self._measured_delays(stream, reached)
-        return self._delays[stream, reached]
-
-    @cached_property
-    def _delays(self) -> dict[tuple[Stream, float], Floats]:
-        """Delays measured so far; every kind of anomaly and every pair of streams needs them again."""
-        return {}
+        # Every kind of anomaly and every pair of streams needs the delays again.
+        key = ("delays", stream, reached)
+        if key not in self.kept:
+            self.kept[key] = self._measured_delays(stream, reached)
+        measured: Floats = self.kept[key]
+        return measured
 
     def _measured_delays(self, stream: Stream, reached: float) -> Floats:
-        found = []
+        delays = []
         for number in stream.numbers:
             times = self.observed.times(number)[1:]  # the first is what starting up makes of it
             whole = int(self.lowest[number]) - 1
@@ -273,33 +274,37 @@ class Comparison:
             played = times if reached == 1 else times[:length]
             here = _at(fill(played, length - len(played)), self.grid, 1.0)
             there = [_at(one.times(number)[1:], self.grid, (length - 1) / (whole - 1)) for one in self.references]
-            found.append(here - np.array(there))
-        if not found:
+            delays.append(here - np.array(there))
+        if not delays:
             return np.full((len(self.references), _GRID), np.nan)
-        return np.asarray(np.median(found, axis=0))
+        return np.asarray(np.median(delays, axis=0))
 
     def moments(self, stream: Stream) -> Floats:
         """Return when the trace's stream passes the points of `grid`: shape (points,), ticks since the first event."""
-        found = [_at(times[1:], self.grid, 1.0) for times in map(self.observed.times, stream.numbers) if len(times) > 3]
-        return np.median(found, axis=0) if found else np.zeros(_GRID)
+        moments = [
+            _at(times[1:], self.grid, 1.0) for times in map(self.observed.times, stream.numbers) if len(times) > 3
+        ]
+        return np.median(moments, axis=0) if moments else np.zeros(_GRID)
 
     def usual(self, stream: Stream, *, reached: float = 1.0) -> Floats:
         """Return when the references' stream passes them, the median: shape (points,), ticks since the first event."""
-        found = [_at(one.times(number)[1:], self.grid, reached) for one in self.references for number in stream.numbers]
-        return np.asarray(np.median(found, axis=0))
+        moments = [
+            _at(one.times(number)[1:], self.grid, reached) for one in self.references for number in stream.numbers
+        ]
+        return np.asarray(np.median(moments, axis=0))
 
     def uncertainty(self, stream: Stream, *, reached: float = 1.0) -> float:
         """Return the error of delays in ticks: of lost events only the gap is known. 0 where none is lost."""
-        found = []
+        gaps = []
         for number in stream.numbers:
             times = self.observed.times(number)[1:]
             lost = len(times) > 1 and len(times) < (int(self.lowest[number]) - 1) * reached - self.slack[number]
-            found.append(float(np.diff(times).max()) if lost else 0.0)
-        return float(np.median(found))  # 0 where most of the stream's types are whole
+            gaps.append(float(np.diff(times).max()) if lost else 0.0)
+        return float(np.median(gaps))  # 0 where most of the stream's types are whole
 
     @cached_property
-    def kept(self) -> dict[str, Any]:
-        """What other modules measured of this comparison, and look at again."""
+    def kept(self) -> dict[Any, Any]:
+        """Measurements of this comparison that are needed again."""
         return {}
 
     # The end
@@ -319,11 +324,8 @@ class Comparison:
         ends = []
         for stream in self.streams:
             times = [one.times(number) for number in stream.numbers]
-            ends.append(
-                float(
-                    np.median([each[-1] - max(_END * (each[-1] - each[0]), 2 * np.diff(each).mean()) for each in times])
-                )
-            )
+            lasts = [max(_END * (each[-1] - each[0]), 2 * np.diff(each).mean()) for each in times]
+            ends.append(float(np.median([each[-1] - last for each, last in zip(times, lasts, strict=True)])))
         return max(ends, default=float(one.trace.duration))
 
     @cached_property
@@ -353,7 +355,7 @@ class Comparison:
     def _among_references(self) -> tuple[Comparison, ...]:
         """Each reference against the others."""
         return tuple(
-            Comparison(self.types, self.references[:left] + self.references[left + 1 :], out, self.ticks_a_second)
+            replace(self, references=self.references[:left] + self.references[left + 1 :], observed=out)
             for left, out in enumerate(self.references)
         )
 
@@ -367,12 +369,6 @@ class Comparison:
     def ticks(self, seconds: float, share: float) -> float:
         """Return seconds in ticks; where the unit is unknown, a share of the references' duration."""
         return seconds * self.ticks_a_second if self.ticks_a_second else share * self.duration
-
-
-def _share_in_the_middle(times: Counts, duration: int) -> float:
-    """Return the share of times in the middle half of a trace."""
-    first, last = np.searchsorted(times, (duration / 4, 3 * duration / 4))
-    return float(last - first) / len(times)
 
 
 def compare(references: Sequence[EventTrace], trace: EventTrace) -> Comparison:

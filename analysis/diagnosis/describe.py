@@ -56,11 +56,9 @@ def facts(finding: Finding, unit: str) -> list[tuple[str, str]]:
         ("since", "" if finding.since is None else f"{time_text(finding.since, unit)} after the first event"),
         ("in", finding.where),
         ("measured", f"{measured} {finding.amount_of}; an anomaly from {threshold} on; between references {floor}"),
-        (
-            "confidence",
-            "" if finding.confidence == "full" else "weaker: one reference does not show how much clean runs differ",
-        ),
     ]
+    if finding.confidence != "full":
+        pairs.append(("confidence", "weaker: one reference does not show how much clean runs differ"))
     return [(name, value) for name, value in pairs if value]
 
 
@@ -72,73 +70,50 @@ def visible_table(diagnosis: Diagnosis) -> Table:
 
 def visible_texts(diagnosis: Diagnosis) -> list[tuple[str, str, str]]:
     """Return kind, smallest change that would have been found, and what this follows from, one for each such change."""
-    return [
-        (one.kind, _visible_size(one, diagnosis.unit), _visible_basis(one, diagnosis.unit)) for one in diagnosis.visible
-    ]
-
-
-def _visible_size(one: Visible, unit: str) -> str:
-    if one.size is None:
-        return "cannot tell"
-    size = "less than 0.1%" if not one.is_time and one.size < _LEAST_SHOWN else _amount(one, one.size, unit)
-    return f"{one.change}, {size} {one.amount_of}"
-
-
-def _visible_basis(one: Visible, unit: str) -> str:
-    """Return "references differ by up to 0 ms; at least 30 ms count"."""
-    parts = []
-    if one.size is not None and one.least is not None:
-        differ = "one reference does not show how much clean runs differ"
-        if one.floor is not None:
-            differ = f"references differ by up to {_amount(one, one.floor, unit)}"
-        parts = [differ, f"less than {_amount(one, one.least, unit)} never counts"]
-    return "; ".join([*parts, *([one.reason] if one.reason else [])])
+    unit, texts = diagnosis.unit, []
+    for seen in diagnosis.visible:
+        if seen.size is None:
+            texts.append((seen.kind, "cannot tell", seen.reason))
+            continue
+        is_tiny = not seen.is_time and seen.size < _LEAST_SHOWN
+        size = "less than 0.1%" if is_tiny else _amount(seen, seen.size, unit)
+        basis = []
+        if seen.least is not None:
+            differ = "one reference does not show how much clean runs differ"
+            if seen.floor is not None:
+                differ = f"references differ by up to {_amount(seen, seen.floor, unit)}"
+            basis = [differ, f"less than {_amount(seen, seen.least, unit)} never counts"]
+        texts.append(
+            (seen.kind, f"{seen.change}, {size} {seen.amount_of}", "; ".join(filter(None, [*basis, seen.reason])))
+        )
+    return texts
 
 
 def findings_table(diagnosis: Diagnosis) -> Table:
     """Return a row for each finding."""
-    columns = [Column("anomaly"), Column("what"), Column("since", "right"), Column("plugin"), Column("element")]
-    rows = [
-        (
-            one.kind,
-            one.summary,
-            "" if one.since is None else time_text(one.since, diagnosis.unit),
-            one.plugin,
-            one.element,
-        )
-        for one in diagnosis.findings
-    ]
+    columns = [Column("anomaly"), Column("what"), *_numbers("since"), Column("plugin"), Column("element")]
+    rows = []
+    for finding in diagnosis.findings:
+        since = "" if finding.since is None else time_text(finding.since, diagnosis.unit)
+        rows.append((finding.kind, finding.summary, since, finding.plugin, finding.element))
     return Table(columns, rows)
 
 
 def carriers_table(finding: Finding, unit: str, most: int | None = None) -> Table:
     """Return the event types that carry a finding, the largest share first."""
-    columns = [
-        Column("share", "right"),
-        Column("change", "right"),
-        Column("plugin"),
-        Column("element"),
-        Column("event"),
-    ]
-    rows = [
-        (
-            f"{one.share:.0%}",
-            _change(finding, one.change, unit),
-            one.event.plugin,
-            one.event.element,
-            one.event.name,
-        )
-        for one in finding.carriers[:most]
-    ]
+    columns = [*_numbers("share", "change"), Column("plugin"), Column("element"), Column("event")]
+    rows = []
+    for carrier in finding.carriers[:most]:
+        event, change = carrier.event, f"{carrier.change:+.0f}"
+        if finding.is_time or finding.carries_time:
+            change = f"{'+' if carrier.change >= 0 else ''}{time_text(carrier.change, unit)}"
+        rows.append((f"{carrier.share:.0%}", change, event.plugin, event.element, event.name))
     return Table(columns, rows, f"Event types that carry: {finding.kind}")
 
 
 def distances_table(distances: Sequence[PaperDistance]) -> Table:
     """Return the paper's distances, one row each."""
-    columns = [
-        Column("distance"),
-        *(Column(head, "right") for head in ("from the first reference", "normalised", "of other references, up to")),
-    ]
+    columns = [Column("distance"), *_numbers("from the first reference", "normalised", "of other references, up to")]
     rows = [
         (one.name, f"{one.value:.6g}", f"{one.normalised:.4f}", "" if one.floor is None else f"{one.floor:.6g}")
         for one in distances
@@ -160,39 +135,39 @@ def noise_table(comparison: Comparison) -> tuple[int, Table]:
         )
         for number in varying[:_NOISY_TYPES]
     ]
-    columns = [Column("event"), Column("plugin"), Column("in references", "right"), Column("in the trace", "right")]
+    columns = [Column("event"), Column("plugin"), *_numbers("in references", "in the trace")]
     caption = "Those that vary most" if len(varying) > _NOISY_TYPES else "All of them"
     return len(varying), Table(columns, rows, caption)
 
 
 def reading_table(traces: Sequence[EventTrace]) -> Table:
     """Return how many lines of each log hold an event, and why others were left out."""
-    columns = [
-        Column("log"),
-        Column("format"),
-        *(
-            Column(head, "right")
-            for head in (
-                "lines",
-                "events",
-                "start-up",
-                "bad",
-                "continued",
-                "other processes",
-                "lost by the tracer",
-                "sorted",
-            )
-        ),
-    ]
-    return Table(columns, [_reading_row(one) for one in traces], "The lines of each log, and what was left out")
+    counted_lines = (
+        "lines",
+        "events",
+        "start-up",
+        "bad",
+        "continued",
+        "other processes",
+        "lost by the tracer",
+        "sorted",
+    )
+    rows = []
+    for trace in traces:
+        read = trace.reading
+        if read is None:
+            rows.append([trace.name or "trace", "", "", f"{len(trace):,}", *[""] * 6])
+            continue
+        left_out = (read.start_up_lines, read.bad_lines, read.further_lines, read.other_process_lines)
+        numbers = (read.lines, len(trace), *left_out, read.lost_events, read.out_of_order)
+        rows.append([trace.name, read.format, *(f"{number:,}" for number in numbers)])
+    columns = [Column("log"), Column("format"), *_numbers(*counted_lines)]
+    return Table(columns, rows, "The lines of each log, and what was left out")
 
 
 def strictness_table(fitted: Sequence[FittedStrictness]) -> Table:
     """Return fitted thresholds, one row a kind."""
-    columns = [
-        Column("kind"),
-        *(Column(head, "right") for head in ("threshold ×", "false alarms", "before", "found", "before")),
-    ]
+    columns = [Column("kind"), *_numbers("threshold ×", "false alarms", "before", "found", "before")]
     rows = [
         (
             one.kind,
@@ -207,21 +182,9 @@ def strictness_table(fitted: Sequence[FittedStrictness]) -> Table:
     return Table(columns, rows)
 
 
-def _reading_row(trace: EventTrace) -> list[str]:
-    read = trace.reading
-    if read is None:
-        return [trace.name or "trace", "", "", f"{len(trace):,}", *[""] * 6]
-    numbers = (
-        read.lines,
-        len(trace),
-        read.start_up_lines,
-        read.bad_lines,
-        read.further_lines,
-        read.other_process_lines,
-        read.lost_events,
-        read.out_of_order,
-    )
-    return [trace.name, read.format, *(f"{number:,}" for number in numbers)]
+def _numbers(*heads: str) -> list[Column]:
+    """Return columns of numbers."""
+    return [Column(head, "right") for head in heads]
 
 
 def _amount(finding: Finding | Visible, value: float, unit: str) -> str:
@@ -229,10 +192,3 @@ def _amount(finding: Finding | Visible, value: float, unit: str) -> str:
     if finding.is_time:
         return time_text(value, unit)
     return f"{value:.1%}" if finding.unit.startswith("of ") else f"{value:.4g}"
-
-
-def _change(finding: Finding, change: float, unit: str) -> str:
-    """Return the change of a carrier with its sign: a delay, or occurrences."""
-    if finding.is_time or finding.carries_time:
-        return f"{'+' if change >= 0 else ''}{time_text(change, unit)}"
-    return f"{change:+.0f}"

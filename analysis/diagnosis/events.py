@@ -244,12 +244,17 @@ class EventTrace:
 
     def _only(self, chosen: NDArray[np.bool_] | slice) -> EventTrace:
         events, times = self.events[chosen], self.timestamps[chosen]
-        present, first, numbers = np.unique(events, return_index=True, return_inverse=True)
-        by_occurrence = np.argsort(first)
-        rank = np.empty_like(by_occurrence)
-        rank[by_occurrence] = np.arange(len(by_occurrence))
-        types = tuple(self.types[number] for number in present[by_occurrence])
-        return replace(self, timestamps=times, events=rank[numbers].astype(np.int32), types=types)
+        present, numbers = by_first_occurrence(events)
+        return replace(self, timestamps=times, events=numbers, types=tuple(self.types[kind] for kind in present))
+
+
+def by_first_occurrence(values: NDArray[np.integer]) -> tuple[list[int], Ids]:
+    """Return the different values in order of first occurrence, and each value's index among them."""
+    present, first, inverse = np.unique(values, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    rank = np.empty(len(order), dtype=np.int32)
+    rank[order] = np.arange(len(order), dtype=np.int32)
+    return present[order].tolist(), rank[inverse]
 
 
 def shared_ids(traces: Sequence[EventTrace]) -> tuple[tuple[EventType, ...], list[Ids]]:

@@ -44,8 +44,24 @@ class Carrier:
     change: float
 
 
+class _Measured:
+    """Numbers in a unit: "ticks …" for times, "of …" for shares."""
+
+    unit: str
+
+    @property
+    def is_time(self) -> bool:
+        """Whether its numbers are times."""
+        return self.unit.startswith("ticks")
+
+    @property
+    def amount_of(self) -> str:
+        """What is measured, behind the number: "late", "of a stream's events"."""
+        return self.unit.removeprefix("ticks").strip()
+
+
 @dataclass(frozen=True)
-class Finding:
+class Finding(_Measured):
     """An anomaly.
 
     Attributes
@@ -93,21 +109,11 @@ class Finding:
     carries_time: bool = False
 
     @property
-    def is_time(self) -> bool:
-        """Whether `measured`, `threshold` and `floor` are times."""
-        return self.unit.startswith("ticks")
-
-    @property
     def where(self) -> str:
         """Plugin and element in words: "plugin basesink, element speaker"."""
         return ", ".join(
             f"{what} {name}" for what, name in (("plugin", self.plugin), ("element", self.element)) if name
         )
-
-    @property
-    def amount_of(self) -> str:
-        """What is measured, behind the number: "late", "of a stream's events"."""
-        return self.unit.removeprefix("ticks").strip()
 
     @property
     def decides(self) -> bool:
@@ -117,21 +123,15 @@ class Finding:
     def to_dict(self) -> dict[str, Any]:
         """Return the finding as plain data, ready for JSON."""
         values = {key: value for key, value in vars(self).items() if key != "carriers"}
-        listed = [
-            {
-                "event": one.event.name,
-                "plugin": one.event.plugin,
-                "element": one.event.element,
-                "share": one.share,
-                "change": one.change,
-            }
-            for one in self.carriers
-        ]
+        listed = []
+        for carrier in self.carriers:
+            event = {"event": carrier.event.name, "plugin": carrier.event.plugin, "element": carrier.event.element}
+            listed.append({**event, "share": carrier.share, "change": carrier.change})
         return values | {"decides": self.decides, "strength": dict(self.strength), "carriers": listed}
 
 
 @dataclass(frozen=True)
-class Visible:
+class Visible(_Measured):
     """The smallest change of a kind that would have been found.
 
     Attributes
@@ -159,16 +159,6 @@ class Visible:
     floor: float | None
     least: float | None
     reason: str = ""
-
-    @property
-    def is_time(self) -> bool:
-        """Whether `size`, `floor` and `least` are times."""
-        return self.unit.startswith("ticks")
-
-    @property
-    def amount_of(self) -> str:
-        """What is measured, behind the number."""
-        return self.unit.removeprefix("ticks").strip()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as plain data, ready for JSON."""
@@ -274,19 +264,20 @@ class Diagnosis(Result):
         """Return a row for each finding; none for a clean trace."""
         import polars as pl  # noqa: PLC0415  slow to load
 
-        columns = {
-            "kind": pl.String,
-            "summary": pl.String,
-            "since": pl.Int64,
-            "plugin": pl.String,
-            "element": pl.String,
-            "measured": pl.Float64,
-            "threshold": pl.Float64,
-            "unit": pl.String,
-            "floor": pl.Float64,
-            "confidence": pl.String,
-            "decides": pl.Boolean,
-        }
+        texts = (
+            "kind",
+            "summary",
+            "since",
+            "plugin",
+            "element",
+            "measured",
+            "threshold",
+            "unit",
+            "floor",
+            "confidence",
+        )
+        numbers = dict.fromkeys(("measured", "threshold", "floor"), pl.Float64)
+        columns = {**dict.fromkeys(texts, pl.String), **numbers, "since": pl.Int64, "decides": pl.Boolean}
         return pl.DataFrame([[getattr(one, name) for name in columns] for one in self.findings], columns, orient="row")
 
     def to_dict(self) -> dict[str, Any]:

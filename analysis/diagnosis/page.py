@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from unperturbed.analysis.diagnosis import Comparison, Diagnosis, Finding
-    from unperturbed.analysis.diagnosis.distances.result import EventDistance
+    from unperturbed.analysis.diagnosis.distances.counts import EventDistance
 
     Floats = NDArray[np.float64]
 
@@ -32,6 +32,8 @@ _PLACES = (
 _BINS = 120
 _AROUND = 5
 """Neighbouring intervals that are compared together."""
+_MARK = {"yref": "paper", "y0": 0, "y1": 1, "line": {"color": "@ink", "width": 1.5, "dash": "dot"}}
+"""The line of a finding, through all panels."""
 _LANES = 9
 _LANE_HEIGHT = 46
 _HALF = 0.44
@@ -52,20 +54,9 @@ def render_diagnosis(diagnosis: Diagnosis) -> str:
         [] if diagnosis.findings or not diagnosis.visible else describe.visible_table(diagnosis).to_html(),
         tag("noscript", tag("p", "Figures need JavaScript. Every number is in the tables too.", class_="note")),
     )
-    sections = [
-        _picture(diagnosis),
-        _carriers(diagnosis),
-        _noise(diagnosis),
-        _reading(diagnosis),
-        _references(diagnosis),
-    ]
-    return document(
-        f"{name}: {diagnosis.verdict}",
-        navigation(_PLACES),
-        header,
-        tag("main", sections),
-        version=metadata.version("unperturbed"),
-    )
+    sections = [section(diagnosis) for section in (_picture, _carriers, _noise, _reading, _references)]
+    title, main = f"{name}: {diagnosis.verdict}", tag("main", sections)
+    return document(title, navigation(_PLACES), header, main, version=metadata.version("unperturbed"))
 
 
 def render_distance(distance: EventDistance) -> str:
@@ -86,46 +77,31 @@ def _section(identity: str, *content: Html | list[Html] | None) -> Html:
 
 
 def _finding(finding: Finding, unit: str) -> Html:
-    return tag(
-        "div",
-        tag("h3", f"{finding.kind}: {finding.summary}"),
-        tag(
-            "dl",
-            [tag("div", tag("dt", name), tag("dd", value)) for name, value in describe.facts(finding, unit)],
-            class_="facts",
-        ),
-    )
+    facts = [tag("div", tag("dt", name), tag("dd", value)) for name, value in describe.facts(finding, unit)]
+    return tag("div", tag("h3", f"{finding.kind}: {finding.summary}"), tag("dl", facts, class_="facts"))
 
 
 def _picture(diagnosis: Diagnosis) -> Html:
     several = "the median of the references" if len(diagnosis.references) > 1 else "the reference"
-    return _section(
-        "picture",
-        frame(
-            timelines(diagnosis),
-            f"Each lane shows events in short intervals: those of {several} upward, those of the trace downward. "
-            "Heights are square roots of counts, scaled to the highest of each lane. Marks show where the trace has "
-            "fewer or more events than the references have around that time, so late events appear as missing first "
-            "and as added later. Below: the delay with which each stream reaches the same point; shaded: the range "
-            "of the references.",
-        ),
+    caption = (
+        f"Each lane shows events in short intervals: those of {several} upward, those of the trace downward. Heights "
+        "are square roots of counts, scaled to the highest of each lane. Marks show where the trace has fewer or more "
+        "events than the references have around that time, so late events appear as missing first and as added later. "
+        "Below: the delay with which each stream reaches the same point; shaded: the range of the references."
     )
+    return _section("picture", frame(timelines(diagnosis), caption))
 
 
 def _carriers(diagnosis: Diagnosis) -> Html:
-    if not any(one.carriers for one in diagnosis.findings):
-        return _section("carriers", tag("p", "No anomaly was found, so no event types are listed."))
-    found = [one for one in diagnosis.findings if one.carriers]
-    return _section("carriers", [describe.carriers_table(one, diagnosis.unit).to_html() for one in found])
+    tables = [describe.carriers_table(one, diagnosis.unit).to_html() for one in diagnosis.findings if one.carriers]
+    return _section("carriers", tables or tag("p", "No anomaly was found, so no event types are listed."))
 
 
 def _noise(diagnosis: Diagnosis) -> Html:
     comparison = diagnosis.comparison
     if len(comparison.references) == 1:
-        return _section(
-            "noise",
-            tag("p", ("One reference does not show how much clean runs differ. Give several; six are recommended.")),
-        )
+        advice = "One reference does not show how much clean runs differ. Give several; six are recommended."
+        return _section("noise", tag("p", advice))
     varying, table = describe.noise_table(comparison)
     count = f"{varying:,} of {len(comparison.types):,} event types occur more often in one reference than in another."
     listed = tag("div", table.to_html(), class_="tall") if varying else None
@@ -141,23 +117,16 @@ def _reading(diagnosis: Diagnosis) -> Html:
         if one.reading is not None
         for line in one.reading.first_bad_lines[:3]
     ]
-    return _section(
-        "reading",
-        describe.reading_table(traces).to_html(),
-        [tag("h3", "First bad lines"), tag("ul", bad)] if bad else None,
-    )
+    listed = [tag("h3", "First bad lines"), tag("ul", bad)] if bad else None
+    return _section("reading", describe.reading_table(traces).to_html(), listed)
 
 
 def _references(diagnosis: Diagnosis) -> Html:
     listed = [tag("li", name or "a reference") for name in diagnosis.references]
     looked = tag("p", f"Looked for: {', '.join(diagnosis.kinds)}.") if diagnosis.kinds else None
-    return _section(
-        "references",
-        tag("ul", listed),
-        looked,
-        describe.distances_table(diagnosis.distances).to_html() if diagnosis.distances else None,
-        [tag("p", note, class_="note") for note in diagnosis.notes],
-    )
+    distances = describe.distances_table(diagnosis.distances).to_html() if diagnosis.distances else None
+    notes = [tag("p", note, class_="note") for note in diagnosis.notes]
+    return _section("references", tag("ul", listed), looked, distances, notes)
 
 
 def timelines(diagnosis: Diagnosis) -> Figure:
@@ -179,34 +148,18 @@ def timelines(diagnosis: Diagnosis) -> Figure:
     panels = stacked(heights, 48)
     marks = [(one.kind, one.since * tick) for one in diagnosis.findings if one.since is not None]
     top, bottom = 56 + 18 * len(marks), 54
+    names = []
+    for place, (kind, at) in enumerate(marks):
+        side = "left" if at < longest * tick / 2 else "right"
+        text = plot_text(f"{kind}, since {at:.4g} {unit}")
+        names.append(label(text, at, 1, xref="x", yshift=2 + 18 * place, xanchor=side))
     figure = layout(
         round(sum(heights) + 48 * (len(heights) - 1) + top + bottom),
         margin={"l": 150, "r": 20, "t": top, "b": bottom},
         barmode="overlay",
         bargap=0,
-        shapes=[
-            {
-                "type": "line",
-                "x0": at,
-                "x1": at,
-                "yref": "paper",
-                "y0": 0,
-                "y1": 1,
-                "line": {"color": "@ink", "width": 1.5, "dash": "dot"},
-            }
-            for _, at in marks
-        ],
-        annotations=[
-            label(
-                plot_text(f"{kind}, since {at:.4g} {unit}"),
-                at,
-                1,
-                xref="x",
-                yshift=2 + 18 * place,
-                xanchor="left" if at < longest * tick / 2 else "right",
-            )
-            for place, (kind, at) in enumerate(marks)
-        ],
+        shapes=[{"type": "line", "x0": at, "x1": at, **_MARK} for _, at in marks],
+        annotations=names,
     )
     # The legend stands above the names of the findings.
     figure["legend"] |= {"y": 1 + (8 + 18 * len(marks)) / (figure["height"] - top - bottom)}
@@ -231,8 +184,7 @@ def timelines(diagnosis: Diagnosis) -> Figure:
         [*data, *curves],
         figure,
         f"Events of the references and of the trace over time, in {len(lanes)} lanes; what is missing or added is "
-        "marked. "
-        "Below, how late each stream is. The tables hold the numbers.",
+        "marked. Below, how late each stream is. The tables hold the numbers.",
     )
 
 
@@ -243,11 +195,8 @@ def lanes_of(comparison: Comparison) -> list[tuple[str, list[int]]]:
     for stream in comparison.streams:
         first = types[stream.numbers[0]]
         if stream.name != first.plugin:  # a sink: what its base class logs for it
-            lanes[stream.name] = [
-                number
-                for number, kind in enumerate(types)
-                if (kind.plugin, kind.element) == (first.plugin, stream.name)
-            ]
+            sink = (first.plugin, stream.name)
+            lanes[stream.name] = [number for number, kind in enumerate(types) if (kind.plugin, kind.element) == sink]
     plugins: dict[str, list[int]] = {}
     for number, kind in enumerate(types):
         plugins.setdefault(kind.plugin, []).append(number)
@@ -286,20 +235,12 @@ def _lane_bars(
 ) -> list[dict[str, Any]]:
     middles, width = (edges[:-1] + edges[1:]) / 2 * tick, float(edges[1] - edges[0]) * tick
     looks = {"references": "@series-1", "trace": "@muted-bar", "missing": "@perturbed", "added": "@series-5"}
-    bars: dict[str, dict[str, list[Any]]] = {
-        name: {key: [] for key in ("x", "y", "base", "customdata")} for name in looks
-    }
-
-    def counted(numbers: list[int]) -> Floats:
-        each = [
-            np.histogram(np.concatenate([one.times(number) for number in numbers]), edges)[0]
-            for one in (*comparison.references, comparison.observed)
-        ]
-        return np.array(each, dtype=np.float64)
-
+    bars: dict[str, dict[str, list[Any]]] = {name: {"x": [], "y": [], "base": [], "customdata": []} for name in looks}
+    runs = (*comparison.references, comparison.observed)
     for lane, (_, numbers) in enumerate(lanes):
-        *references, here = counted(numbers)
-        theirs = np.array(references)
+        times = [np.concatenate([run.times(number) for number in numbers]) for run in runs]
+        counts = np.array([np.histogram(one, edges)[0] for one in times], dtype=np.float64)
+        theirs, here = counts[:-1], counts[-1]
         usual = np.median(theirs, axis=0)
         missing, added = differences(here, theirs)
         # The square root keeps a steady stream visible beside the burst of a start.
@@ -345,28 +286,23 @@ def _delay_curves(diagnosis: Diagnosis, tick: float, unit: str) -> tuple[list[di
     for place, (name, moments, late, ranges) in enumerate(curves):
         low, high = ranges.min(axis=0) * scale, ranges.max(axis=0) * scale
         style = {"type": "scatter", "mode": "lines", "yaxis": "y2"}
-        drawn.append(
-            style
-            | {
-                "name": "references' range of delays",
-                "showlegend": place == 0,
-                "legendgroup": "range",
-                "x": short([*moments, *moments[::-1]], 5),
-                "y": short([*high, *low[::-1]]),
-                "fill": "toself",
-                "fillcolor": "@band",
-                "line": {"width": 0, "color": "@band"},
-                "hoverinfo": "skip",
-            }
-        )
-        drawn.append(
-            style
-            | {
-                "name": plot_text(f"delay of {name or 'no plugin'}", 32),
-                "x": short(moments, 5),
-                "y": short(late * scale),
-                "line": {"color": SERIES[place], "width": 2},
-                "hovertemplate": f"%{{y}} {shown_unit} later, at %{{x}} {unit}",
-            }
-        )
+        around = {
+            "name": "references' range of delays",
+            "showlegend": place == 0,
+            "legendgroup": "range",
+            "x": short([*moments, *moments[::-1]], 5),
+            "y": short([*high, *low[::-1]]),
+            "fill": "toself",
+            "fillcolor": "@band",
+            "line": {"width": 0, "color": "@band"},
+            "hoverinfo": "skip",
+        }
+        line = {
+            "name": plot_text(f"delay of {name or 'no plugin'}", 32),
+            "x": short(moments, 5),
+            "y": short(late * scale),
+            "line": {"color": SERIES[place], "width": 2},
+            "hovertemplate": f"%{{y}} {shown_unit} later, at %{{x}} {unit}",
+        }
+        drawn += [style | around, style | line]
     return drawn, in_ms

@@ -27,6 +27,7 @@ from rapidfuzz.distance import Indel
 from experiments.common.evaluation import EVIDENCE, fill_page
 from experiments.common.provenance import made_by
 from experiments.common.tables import markdown_table, right
+from experiments.diagnosis.record import PAPERS
 from experiments.diagnosis.shown import CUT, DESYNCHRONISED, LOST, SLOW
 from unperturbed.analysis.alignment import dtw_cost
 from unperturbed.analysis.diagnosis import (
@@ -43,8 +44,6 @@ HERE = Path(__file__).parent
 _GSTREAMER = re.compile(r"GStreamer Core Library version ([\d.]+)")
 WITH_OBJECTS = ("level", "function", "object", "word")
 """What tells events apart for the diagnosis: without the object two sinks are one."""
-PAPERS = ("level", "function", "word")
-"""The paper's data preparation, section IV-B."""
 KINDS = tuple(anomaly_kinds())
 """What the diagnosis looks for; its page has a column for each."""
 MEASURED = (CUT, LOST, DESYNCHRONISED, SLOW)
@@ -106,23 +105,29 @@ def diagnose_all(folder: Path, rows: Sequence[dict[str, Any]], report: Callable[
                     row=row,
                     verdict=diagnosis.verdict,
                     kinds=tuple(finding.kind for finding in diagnosis.findings),
-                    papers=(
-                        occurrence_distance(first, trace, theta=THETA).total,
-                        dropping_distance(first, trace).total,
-                    ),
-                    **plain_distances(first, trace),
+                    papers=papers_distances(first, trace),
+                    lcs=lcs_distance(first, trace),
+                    dtw=dtw_distance(first, trace),
                 )
             )
     return found
 
 
-def plain_distances(reference: EventTrace, trace: EventTrace) -> dict[str, Any]:
-    """Return the distances of the paper's table II: |x| + |y| − 2 LCS, and DTW of events coded as integers."""
+def lcs_distance(reference: EventTrace, trace: EventTrace) -> int:
+    """Return |x| + |y| − 2 LCS, of the paper's table II."""
     _, (one, other) = shared_ids([reference, trace])
-    return {
-        "lcs": Indel.distance(one.tolist(), other.tolist()),
-        "dtw": dtw_cost(one.astype(np.float64), other.astype(np.float64)),
-    }
+    return int(Indel.distance(one.tolist(), other.tolist()))
+
+
+def dtw_distance(reference: EventTrace, trace: EventTrace) -> float:
+    """Return DTW of events coded as integers, of the same table."""
+    _, (one, other) = shared_ids([reference, trace])
+    return float(dtw_cost(one.astype(np.float64), other.astype(np.float64)))
+
+
+def papers_distances(reference: EventTrace, trace: EventTrace) -> tuple[int, int]:
+    """Return the paper's occurrence and dropping distance."""
+    return occurrence_distance(reference, trace, theta=THETA).total, dropping_distance(reference, trace).total
 
 
 def confusion(found: Sequence[Diagnosed]) -> list[str]:
@@ -224,10 +229,8 @@ def missed(found: Iterable[Diagnosed]) -> list[str]:
         wrong = one.verdict != "clean" if one.is_clean else bool(one.noticed) and not one.named_rightly
         if wrong:
             there = _undisturbed(one.row) if one.is_clean else ", ".join(one.noticed)
-            lines.append(
-                f"- `{one.row['name']}`: {there}; called "
-                f"{one.verdict}{': ' if one.kinds else ''}{', '.join(one.kinds)}."
-            )
+            called = f"{one.verdict}{': ' if one.kinds else ''}{', '.join(one.kinds)}"
+            lines.append(f"- `{one.row['name']}`: {there}; called {called}.")
     return lines or ["None."]
 
 

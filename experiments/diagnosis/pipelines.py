@@ -90,22 +90,10 @@ class Pipeline:
         return ["gst-launch-1.0", "-q", *video, *(audio if self.audio_encoder else [])]
 
     def playing(self, file: Path, block_bytes: int, settings: Settings) -> list[str]:
-        """Return the command line that plays a file with something changed.
+        """Return the command line that plays a file, with some settings changed.
 
-        Parameters
-        ----------
-        file : Path
-            The clip.
-        block_bytes : int
-            Bytes that the source reads at a time; about a picture's worth, so that its waits are counted in periods of
-            a picture.
-        settings : mapping
-            What is changed, by place.
-
-        Returns
-        -------
-        list of str
-            The command.
+        The source reads `block_bytes` at a time: about a picture's worth, so that its waits are counted in periods of a
+        picture.
         """
 
         def place(name: str) -> str:

@@ -68,11 +68,8 @@ def play(
 ) -> Played:
     """Run the player on a processor, its log at level 5 of all categories, or as GST_DEBUG takes it.
 
-    `before` is a command that becomes the player, as env does.
-
-    Raises
-    ------
-    subprocess.TimeoutExpired : it did not end within TIMEOUT_S; it was killed.
+    `before` is a command that becomes the player, as env does. A player that does not end within TIMEOUT_S is killed,
+    and subprocess.TimeoutExpired is raised.
     """
     shown = log.with_name("shown.part")
     for file in (log, shown):
@@ -110,7 +107,10 @@ def play(
 
 @contextlib.contextmanager
 def stress(way: str, processes: int, seed: int, processor: int) -> Iterator[None]:
-    """Keep a processor busy meanwhile; see stress.py."""
+    """Keep a processor busy meanwhile, see stress.py; without effect where the way is empty."""
+    if not way:
+        yield
+        return
     size = min(MEMORY_PROCESS, _available_bytes() // MEMORY_SHARE // processes)
     command = [sys.executable, str(Path(__file__).with_name("stress.py")), way, str(processes), str(seed), str(size)]
     started = subprocess.Popen(

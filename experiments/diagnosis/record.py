@@ -17,22 +17,28 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-from experiments.diagnosis.pipelines import Clip, Pipeline
+from experiments.common.evaluation import EVIDENCE
+from experiments.diagnosis.pipelines import Clip, Pipeline, Settings
 from experiments.diagnosis.plan import PlannedTrace, plan_traces
 from experiments.diagnosis.playing import Played, build_probe, environment, missing_tools, own_processors, play, stress
-from experiments.diagnosis.shown import Measured, is_clean, measure, noticed, read_shown
+from experiments.diagnosis.shown import Measured, is_clean, measure_run, noticed
+from unperturbed.analysis.diagnosis import EventTrace, read_events
 
 DONE, HOST_CANNOT, INTERRUPTED = 0, 3, 130
 ATTEMPTS = 5
 """How often a trace is tried when it does not go as planned."""
 LISTS = ("noticed", "command")
 """Columns that are JSON in the table."""
+PAGE = EVIDENCE / "diagnosis_cases.md"
+"""Where the further cases are."""
+PAPERS = ("level", "function", "word")
+"""What tells events apart in the paper's data preparation, section IV-B."""
 
 
 class NotAsPlannedError(RuntimeError):
@@ -46,23 +52,36 @@ class Studio:
     folder: Path  # The campaign's: clips/, traces/ with a log and a row for each trace, traces.csv
     processor: int  # The processor that the player and the stress run on
 
-    def row_file(self, trace: PlannedTrace) -> Path:
-        """Return the file of a trace's row."""
-        return self.folder / "traces" / f"{trace.name}.json"
+    @classmethod
+    @contextlib.contextmanager
+    def opened(cls, folder: Path) -> Iterator[Studio]:
+        """Yield a folder's studio, with a processor of its own."""
+        with own_processors() as processor:
+            yield cls(folder.absolute(), processor)
 
-    def log_file(self, trace: PlannedTrace) -> Path:
-        """Return the file of a trace's log."""
-        return self.folder / "traces" / f"{trace.name}.log.gz"
+    def row_file(self, name: str) -> Path:
+        """Return the file of a trace's row."""
+        return self.folder / "traces" / f"{name}.json"
 
     @property
     def registry(self) -> Path:
         """Return where GStreamer keeps what plugins there are."""
         return self.folder / "registry.bin"
 
-    @property
-    def probe(self) -> Path:
-        """Return the compiled probe."""
-        return self.folder / "probe.so"
+    def build(self) -> None:
+        """Make the folder of the traces, and compile the probe."""
+        (self.folder / "traces").mkdir(parents=True, exist_ok=True)
+        build_probe(self.folder / "probe.so")
+
+    def play(self, command: Sequence[str], *, level: str = "*:5", before: Sequence[str] = ()) -> Played:
+        """Run the player, as `playing.play` does; its log is the file `log.part`."""
+        probe, log = self.folder / "probe.so", self.folder / "log.part"
+        return play(command, self.processor, registry=self.registry, probe=probe, log=log, level=level, before=before)
+
+    def command(self, pipeline: Pipeline, clip: Clip, settings: Settings) -> list[str]:
+        """Return the command that plays a clip, read in blocks of about a picture."""
+        file = self.clip(pipeline, clip)
+        return pipeline.playing(file, -(-file.stat().st_size // clip.frames), settings)
 
     def clip(self, pipeline: Pipeline, clip: Clip) -> Path:
         """Return a clip's file, which is made when it is not there."""
@@ -95,8 +114,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return HOST_CANNOT
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: what was started is ended
     try:
-        with own_processors() as processor:
-            record_all(planned, Studio(chosen.folder.absolute(), processor))
+        with Studio.opened(chosen.folder) as studio:
+            record_all(planned, studio)
     except NotAsPlannedError as error:
         print(error, file=sys.stderr)
         return HOST_CANNOT
@@ -108,8 +127,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def record_all(planned: Sequence[PlannedTrace], studio: Studio) -> None:
     """Record each trace that the folder does not hold, and write the table of all that it holds."""
-    (studio.folder / "traces").mkdir(parents=True, exist_ok=True)
-    build_probe(studio.probe)
+    studio.build()
     waiting = [trace for trace in planned if not is_recorded(trace, studio)]
     print(f"{len(planned)} traces, {len(planned) - len(waiting)} of them recorded already", flush=True)
     started = time.monotonic()
@@ -127,13 +145,8 @@ def record_all(planned: Sequence[PlannedTrace], studio: Studio) -> None:
 
 
 def is_recorded(trace: PlannedTrace, studio: Studio) -> bool:
-    """Return whether the folder holds a trace; its row is written last.
-
-    Raises
-    ------
-    ValueError : it holds one of this name that was planned otherwise.
-    """
-    file = studio.row_file(trace)
+    """Return whether the folder holds a trace; ValueError where one of its name was planned otherwise."""
+    file = studio.row_file(trace.name)
     if not file.exists():
         return False
     row = json.loads(file.read_text())
@@ -147,32 +160,32 @@ def is_recorded(trace: PlannedTrace, studio: Studio) -> bool:
 
 def record(trace: PlannedTrace, studio: Studio) -> dict[str, Any]:
     """Record one trace and return its row."""
-    raw = studio.folder / "log.part"
-    attempt = 0
-    while True:
-        attempt += 1
-        played, command = play_trace(trace, studio, raw)
-        shown, ended = read_shown(played.shown)
-        if played.exit_code:
-            ended.clear()  # a demuxer that meets an error sends the sinks an end, of what it has read
-        measured = measure(shown, ended, trace.clip, trace.pipeline.sinks)
-        found = noticed(measured)
+    settings = trace.change.settings(trace.strength, trace.clip) if trace.change else {}
+    command = studio.command(trace.pipeline, trace.clip, settings)
+    disturbed = trace.change.name if trace.change and trace.change.disturbs_host else ""
+    for attempt in range(1, ATTEMPTS + 1):  # noqa: B007  it is part of the row
+        with stress(disturbed, round(trace.strength), trace.seed, studio.processor):
+            played = studio.play(command)
+        measured = measure_run(played.shown, played.exit_code, trace.clip, trace.pipeline.sinks)
         if went_as_planned(trace, played.exit_code, measured):
             break
-        if attempt == ATTEMPTS:
-            raise NotAsPlannedError(
-                f"{trace.name}: {ATTEMPTS} times not as planned; last: {measured}, {played.printed}"
-            )
+    else:
+        raise NotAsPlannedError(f"{trace.name}: {ATTEMPTS} times not as planned; last: {measured}, {played.printed}")
+    log = log_of(studio.folder, trace.name)
     row = describe(trace) | {
-        "log": str(studio.log_file(trace).relative_to(studio.folder)),
-        "lines": pack(raw, studio.log_file(trace)),
+        "log": str(log.relative_to(studio.folder)),
+        "lines": pack(studio.folder / "log.part", log),
         "attempt": attempt,
-        **run_facts(played),
+        "duration_s": played.duration_s,
+        "exit_code": played.exit_code,
+        "others_share": played.others_share,
+        "load": round(os.getloadavg()[0], 2),
+        "ended_at": time.strftime("%Y-%m-%dT%H:%M:%S"),
         **asdict(measured),
-        "noticed": found,
+        "noticed": noticed(measured),
         "command": command,
     }
-    write_whole(studio.row_file(trace), json.dumps(row, indent=1))
+    write_whole(studio.row_file(trace.name), json.dumps(row, indent=1))
     return row
 
 
@@ -186,19 +199,6 @@ def went_as_planned(trace: PlannedTrace, exit_code: int, measured: Measured) -> 
     if trace.change is None:
         return exit_code == 0 and is_clean(measured)
     return exit_code == 0 or (exit_code == 1 and trace.change.name == "error-after")
-
-
-def play_trace(trace: PlannedTrace, studio: Studio, log: Path) -> tuple[Played, list[str]]:
-    """Play a trace's pipeline under its change; return the run and its command."""
-    clip = studio.clip(trace.pipeline, trace.clip)
-    settings = trace.change.settings(trace.strength, trace.clip) if trace.change else {}
-    command = trace.pipeline.playing(clip, -(-clip.stat().st_size // trace.clip.frames), settings)
-    disturbed: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
-    if trace.change and trace.change.disturbs_host:
-        disturbed = stress(trace.change.name, round(trace.strength), trace.seed, studio.processor)
-    with disturbed:
-        played = play(command, studio.processor, registry=studio.registry, probe=studio.probe, log=log)
-    return played, command
 
 
 def describe(trace: PlannedTrace) -> dict[str, Any]:
@@ -216,17 +216,6 @@ def describe(trace: PlannedTrace) -> dict[str, Any]:
         "unit": trace.change.unit if trace.change else "",
         "kind": kind,
         "does": does,
-    }
-
-
-def run_facts(played: Played) -> dict[str, Any]:
-    """Return what is known of the run itself, and of the host meanwhile."""
-    return {
-        "duration_s": played.duration_s,
-        "exit_code": played.exit_code,
-        "others_share": played.others_share,
-        "load": round(os.getloadavg()[0], 2),
-        "ended_at": time.strftime("%Y-%m-%dT%H:%M:%S"),
     }
 
 
@@ -249,13 +238,9 @@ def write_table(folder: Path) -> None:
     with part.open("w", newline="") as target:
         table = csv.DictWriter(target, list(rows[0]) if rows else [])
         table.writeheader()
-        table.writerows(in_cells(row) for row in rows)
+        for row in rows:
+            table.writerow({key: json.dumps(value) if key in LISTS else value for key, value in row.items()})
     part.rename(folder / "traces.csv")
-
-
-def in_cells(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row for the table: what is not a single value is written as JSON."""
-    return {key: json.dumps(value) if key in LISTS else value for key, value in row.items()}
 
 
 def write_whole(file: Path, text: str) -> None:
@@ -263,6 +248,49 @@ def write_whole(file: Path, text: str) -> None:
     part = file.with_name(f"part-{file.name}.tmp")
     part.write_text(text)
     part.rename(file)
+
+
+@dataclass(frozen=True)
+class Take:
+    """A run to record for a further case, which is not in the plan."""
+
+    name: str  # Of its log; unique in the folder
+    pipeline: Pipeline  # What plays
+    clip: Clip  # What is played
+    settings: Settings = field(default_factory=dict)  # What is changed, by place
+
+
+def record_takes(folder: Path, takes: Sequence[Take]) -> None:
+    """Record each take that the folder does not hold, one after the other; clips of one name may have several sizes.
+
+    A take with an error fails by it; any other that fails ends the recording.
+    """
+    waiting = [take for take in takes if not log_of(folder, take.name).exists()]
+    if waiting and (missing := missing_tools()):
+        raise SystemExit(f"missing: {', '.join(missing)}. Type: tools/setup.sh media")
+    with Studio.opened(folder) as studio:
+        studio.build()
+        for number, take in enumerate(waiting, 1):
+            clips = studio.folder / f"{take.clip.frames}x{take.clip.height}"
+            clips.mkdir(exist_ok=True)
+            command = Studio(clips, studio.processor).command(take.pipeline, take.clip, take.settings)
+            played = studio.play(command)
+            if played.exit_code and not any("error-after" in values for values in take.settings.values()):
+                raise SystemExit(f"{take.name}: the player failed: {played.printed}")
+            row = {"duration_s": played.duration_s, "shown": len(played.shown), "command": command}
+            write_whole(studio.row_file(take.name), json.dumps(row))
+            lines = pack(studio.folder / "log.part", log_of(folder, take.name))
+            print(f"{number}/{len(waiting)} {take.name}: {lines} lines", file=sys.stderr, flush=True)
+
+
+def log_of(folder: Path, name: str) -> Path:
+    """Return the log of a trace."""
+    return folder / "traces" / f"{name}.log.gz"
+
+
+def read_take(folder: Path, name: str, identity: tuple[str, ...] = PAPERS) -> EventTrace:
+    """Read the log of a take."""
+    return read_events(log_of(folder, name), identity=identity)
 
 
 if __name__ == "__main__":

@@ -72,20 +72,7 @@ class Measured:
 
 
 def read_shown(lines: Iterable[str]) -> tuple[dict[str, list[Shown]], set[str]]:
-    """Read what the probe wrote.
-
-    Parameters
-    ----------
-    lines : iterable of str
-        Of the probe.
-
-    Returns
-    -------
-    shown : dict of str to list of Shown
-        What each sink showed, in order.
-    ended : set of str
-        The sinks that the end of the clip reached.
-    """
+    """Return what each sink showed, in order, by lines of the probe, and the sinks that the end of the clip reached."""
     shown: dict[str, list[Shown]] = {"screen": [], "speaker": []}
     ended = set()
     for line in lines:
@@ -98,25 +85,11 @@ def read_shown(lines: Iterable[str]) -> tuple[dict[str, list[Shown]], set[str]]:
 
 
 def measure(shown: Mapping[str, Sequence[Shown]], ended: Set[str], clip: Clip, sinks: Collection[str]) -> Measured:
-    """Compare what was shown with what was due.
-
-    Parameters
-    ----------
-    shown, ended : mapping of str to sequence of Shown, set of str
-        As `read_shown` returns them.
-    clip : Clip
-        What was played.
-    sinks : collection of str
-        Of the pipeline: screen, and speaker when it plays sound.
-
-    Returns
-    -------
-    Measured
-        What is missing and late.
-    """
+    """Compare what was shown, as `read_shown` returns it, with what was due at the pipeline's sinks."""
     clip_ms = clip.frames * FRAME_MS
     pictures, sound = shown["screen"], shown["speaker"]
     streams = [shown[sink] for sink in sinks]
+    ends = [stream[-1].due_ms + stream[-1].lasts_ms if stream else 0.0 for stream in streams]
     numbers = [round(picture.due_ms / FRAME_MS) for picture in pictures]
     whole = ended >= set(sinks)
     due_until = clip.frames if whole or not numbers else numbers[-1] + 1
@@ -129,16 +102,19 @@ def measure(shown: Mapping[str, Sequence[Shown]], ended: Set[str], clip: Clip, s
         pictures_lost_share=round(1 - len(pictures) / due_until, 4),
         lost_in_sequence=max(gaps),
         sound_lost_share=round(_sound_lost(sound, clip_ms if whole else 0.0), 4) if "speaker" in sinks else 0.0,
-        missing_end_ms=round(
-            max(
-                0.0, *(clip_ms - (stream[-1].due_ms + stream[-1].lasts_ms) if stream else clip_ms for stream in streams)
-            ),
-            1,
-        ),
+        missing_end_ms=round(max(0.0, *(clip_ms - end for end in ends)), 1),
         late_ms=round(min(_late(stream) for stream in streams), 1),
         sound_late_ms=round(max(0.0, *offsets), 1) if offsets else 0.0,
         sound_early_ms=round(max(0.0, *(-offset for offset in offsets)), 1) if offsets else 0.0,
     )
+
+
+def measure_run(lines: Iterable[str], exit_code: int, clip: Clip, sinks: Collection[str]) -> Measured:
+    """Return what a player showed that wrote these lines of the probe and ended with this code."""
+    shown, ended = read_shown(lines)
+    if exit_code:
+        ended.clear()  # a demuxer that meets an error sends the sinks an end, of what it has read
+    return measure(shown, ended, clip, sinks)
 
 
 def noticed(measured: Measured) -> dict[str, str]:

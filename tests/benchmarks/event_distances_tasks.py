@@ -96,7 +96,7 @@ def _pair(task: Task, events: int, types: int, seed: int) -> tuple[EventTrace, E
 
 def _own(**options: Any) -> Callable[[EventTrace, EventTrace], float]:
     def run(one: EventTrace, other: EventTrace) -> float:
-        from unperturbed.analysis.diagnosis.distances.temporal.distance import temporal_distance
+        from unperturbed.analysis.diagnosis.distances.temporal import temporal_distance
 
         return temporal_distance(one, other, **{"per_plugin": False, "move_cost": _MOVE_COST, **options}).total
 
@@ -104,7 +104,7 @@ def _own(**options: Any) -> Callable[[EventTrace, EventTrace], float]:
 
 
 def _script(one: EventTrace, other: EventTrace) -> float:
-    from unperturbed.analysis.diagnosis.distances.temporal.distance import temporal_distance
+    from unperturbed.analysis.diagnosis.distances.temporal import temporal_distance
 
     script = temporal_distance(one, other, per_plugin=False, move_cost=_MOVE_COST).script()
     return script.cost_in_time + script.cost_in_events
@@ -112,7 +112,7 @@ def _script(one: EventTrace, other: EventTrace) -> float:
 
 def _forced(sparse: bool) -> Callable[[EventTrace, EventTrace], float]:
     def run(one: EventTrace, other: EventTrace) -> float:
-        from unperturbed.analysis.diagnosis.distances.temporal import distance as temporal
+        from unperturbed.analysis.diagnosis.distances import temporal
 
         weights = dict.fromkeys((*one.types, *other.types), Fraction(1))
         cells = temporal._cells(one, other, weights, Fraction(2, 10**8), "gaps")

@@ -13,7 +13,7 @@ print(len(abstract(EventTrace.from_pairs([(0, "a"), (1, "b")]), [("a", "b")])))
 
 
 def test_importing_the_distances_does_not_load_the_compiler():
-    modules = ("temporal.distance", "blocks")
+    modules = ("temporal", "blocks")
     code = "".join(f"import unperturbed.analysis.diagnosis.distances.{name}\n" for name in modules)
     code += "import sys\nprint('numba' in sys.modules)"
     assert process(code).stdout.strip() == "False"
@@ -26,12 +26,12 @@ def test_code_is_kept_in_the_users_cache_and_a_second_process_compiles_nothing_a
     first, again = (process(loud + logging_of_this_part + COMPARE, **place) for _ in range(2))
     assert first.stdout == again.stdout == "1\n"
     assert first.stderr.startswith(
-        "unperturbed.analysis.diagnosis.distances: compiling cover of block_kernels: some seconds, this once; kept in "
+        "unperturbed.analysis.diagnosis.distances: compiling cover of kernels: some seconds, this once; kept in "
     )
     assert str(tmp_path / "cache" / "unperturbed") in first.stderr
     assert again.stderr == ""
     assert not (tmp_path / "home").exists()
-    assert not list(Path(compiling.__file__).parent.rglob("blocks_kernels*.nb[ic]"))
+    assert not list(Path(compiling.__file__).parent.rglob("kernels*.nb[ic]"))
 
 
 def test_without_a_folder_to_write_to_it_compiles_each_time_and_says_so(tmp_path):

@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unperturbed.analysis.compiling import compiled
-from unperturbed.analysis.diagnosis.events import EventTrace, EventType, shared_ids
+from unperturbed.analysis.diagnosis.events import EventTrace, EventType, by_first_occurrence, shared_ids
 from unperturbed.errors import DataError
 
 Block = tuple[EventType, ...]
 
-_MODULE = "unperturbed.analysis.diagnosis.distances.block_kernels"
+_MODULE = "unperturbed.analysis.diagnosis.distances.kernels"
 _COVER = ("const int32[::1], int64, const int64[::1], const int32[::1], const int32[::1]",)
 _PAIRS = ("int32[::1], int64, int64, int64",)
 _JOINED = " + "
@@ -89,18 +89,12 @@ def abstract(trace: EventTrace, dictionary: Iterable[Sequence[EventType | str]])
     starts, chosen = compiled(_MODULE, "cover", _COVER)(events, max(len(trace.types), 1), edges, targets, block_of)
     sizes = np.diff(starts, append=len(trace)).astype(np.int64)
     # A block of one event is that event.
-    first_events = trace.events[starts]
-    codes = np.where(chosen >= 0, chosen + len(trace.types), first_events)
-    present, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    rank = np.empty(len(order), dtype=np.int32)
-    rank[order] = np.arange(len(order), dtype=np.int32)
-    numbers = [
-        (blocks[code - len(trace.types)] if code >= len(trace.types) else (code,)) for code in present[order].tolist()
-    ]
+    single = len(trace.types)
+    present, numbered = by_first_occurrence(np.where(chosen >= 0, chosen + single, trace.events[starts]))
+    numbers = [blocks[code - single] if code >= single else (code,) for code in present]
     contents = tuple(tuple(trace.types[number] for number in block) for block in numbers)
     types = tuple(_type_of(block) for block in contents)
-    made = replace(trace, timestamps=trace.timestamps[starts], events=rank[inverse], types=types)
+    made = replace(trace, timestamps=trace.timestamps[starts], events=numbered, types=types)
     return AbstractTrace(made, sizes, contents)
 
 
@@ -177,9 +171,11 @@ def _numbered(types: tuple[EventType, ...], dictionary: Iterable[Sequence[EventT
                     f"block {position} of the dictionary names {event!r}, which several event types are called; give "
                     "the EventType"
                 )
-        found = [named.get(event, [None])[0] if isinstance(event, str) else numbers.get(event) for event in block]
-        if len(found) > 1 and None not in found:
-            blocks[tuple(number for number in found if number is not None)] = None
+        block_numbers = [
+            named.get(event, [None])[0] if isinstance(event, str) else numbers.get(event) for event in block
+        ]
+        if len(block_numbers) > 1 and None not in block_numbers:
+            blocks[tuple(number for number in block_numbers if number is not None)] = None
     return list(blocks)
 
 

@@ -1,7 +1,89 @@
-"""Kinds of anomaly: one module with one class each, found by themselves (see `diagnosis.kind`).
+"""Kinds of anomaly: what a kind is, and what kinds share. Each module here has one or more of them.
 
 Kamdem Kengne et al., "Distance-Based Trace Diagnosis for Multimedia Applications: Help me TED!", section II-B, names
 three: desynchronisation, player crash, slow streaming; lost events and slow phases are added here. The paper takes any
 distance above 0 for an anomaly. Clean runs of real pipelines are not at distance 0 of each other; so a kind measures
 the physical effect and compares it with the references' own noise.
+
+A kind is a class that derives from `Kind`; all modules of this package are searched for them. Another distribution adds
+a kind by an entry point in the group `unperturbed.anomaly_kinds`; one that is used once is given to
+`diagnose(kinds=…)`.
 """
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import fields, is_dataclass
+from typing import ClassVar, Literal
+
+from unperturbed.analysis.diagnosis.comparison import Comparison
+from unperturbed.analysis.diagnosis.events import EventType
+from unperturbed.analysis.diagnosis.findings import Finding, Visible
+from unperturbed.common.extensions import classes_in
+
+_GROUP = "unperturbed.anomaly_kinds"
+
+DistanceName = Literal["occurrence", "dropping", "temporal"]
+
+
+class Kind(ABC):
+    """A kind of anomaly; made without arguments, it has its usual thresholds.
+
+    Attributes
+    ----------
+    name : str
+        What the user reads.
+    distance : {"occurrence", "dropping", "temporal"} or None
+        The paper's distance for it (section III): `--distance` selects kinds by it.
+    rank : int, default 100
+        Kinds are searched for in this order: `--find` stops at the first one.
+    needs_regular_events : bool, default True
+        It cannot be found where no event type recurs in the references.
+    """
+
+    name: ClassVar[str]
+    distance: ClassVar[DistanceName | None] = None
+    rank: ClassVar[int] = 100
+    needs_regular_events: ClassVar[bool] = True
+
+    @abstractmethod
+    def find(self, comparison: Comparison) -> Finding | None:
+        """Return the anomaly of this kind; None where the trace is as the references are."""
+
+    def cannot_tell(self, comparison: Comparison) -> str:
+        """Return why the kind cannot be seen in these logs, as "3 references or more …"; empty where it can."""
+        del comparison
+        return ""
+
+    def visible(self, comparison: Comparison) -> tuple[Visible, ...]:
+        """Return the smallest changes of this kind that would have been found; empty where this is not known."""
+        del comparison
+        return ()
+
+    @property
+    def is_fittable(self) -> bool:
+        """Whether `calibrate` can fit it: a dataclass with a field `strictness`, the factor of its threshold."""
+        return is_dataclass(self) and any(field.name == "strictness" for field in fields(self))
+
+
+def anomaly_kinds() -> dict[str, Kind]:
+    """Return all kinds with their usual thresholds, by name, in order of rank; other distributions may add to them."""
+    classes = classes_in(__name__, Kind, group=_GROUP)  # type: ignore[type-abstract]
+    return {name: kind() for name, kind in sorted(classes.items(), key=lambda item: item[1].rank)}
+
+
+def furthest_share(comparison: Comparison) -> float:
+    """Return the played share of the stream that got furthest; 0 where there is none."""
+    return max(comparison.played.values(), default=0.0)
+
+
+def where_of(events: Iterable[EventType]) -> tuple[str, str]:
+    """Return plugin and element of the first event that has an element, or else of the first."""
+    listed = sorted(events, key=lambda event: not event.element)  # stable
+    return (listed[0].plugin, listed[0].element) if listed else ("", "")
+
+
+def confidence_of(comparison: Comparison) -> Literal["full", "weaker"]:
+    """Return how reliable a finding is: with one reference, how much clean runs vary is not known."""
+    return "full" if len(comparison.references) > 1 else "weaker"

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from unperturbed.analysis.diagnosis.comparison import Comparison, Occurrences
 from unperturbed.analysis.diagnosis.findings import Finding, Visible, carriers_of
-from unperturbed.analysis.diagnosis.kind import DistanceName, Kind, furthest_share, where_of
+from unperturbed.analysis.diagnosis.kinds import DistanceName, Kind, furthest_share, where_of
 
 _AS_MUCH_SHORTER = 0.3
 """Share by which missing events and missing time may differ in a run that had less to play."""
@@ -53,7 +53,8 @@ class Crash(Kind):
         endings, gone = int(comparison.endings.sum()), comparison.endings & comparison.missing
         errors = comparison.new_errors
         by_end = (float(gone.sum()) / max(1, endings), "of the types that end every reference")
-        by_length = (1 - _reached(comparison), _WAY)
+        reached, shortest = _reached(comparison), _shortest_of_references(comparison)
+        by_length = (1 - reached, _WAY)
         if errors.any() and gone.any():
             how, (measured, unit), threshold = "an error ended it", by_end, 1 / endings
         elif endings and gone.sum() >= self.endings_missing * endings:
@@ -61,16 +62,11 @@ class Crash(Kind):
         elif errors.any() and _ended_early(comparison):
             how, (measured, unit), threshold = "an error ended it", by_length, _EARLY
         elif not endings and self._is_shorter(comparison):
-            how, (measured, unit), threshold = "it breaks off", by_length, 1 - _shortest_of_references(comparison)
+            how, (measured, unit), threshold = "it breaks off", by_length, 1 - shortest
         elif endings and self._has_less_to_play(comparison):
-            how, (measured, unit), threshold = (
-                "it ends in order, but",
-                by_length,
-                1 - _shortest_of_references(comparison),
-            )
+            how, (measured, unit), threshold = "it ends in order, but", by_length, 1 - shortest
         else:
             return None
-        reached = _reached(comparison)
         # An error tells more than all that it prevented.
         weights = np.where(errors, max(1.0, float(gone.sum())) / max(1, int(errors.sum())), np.where(gone, 1.0, 0.0))
         if not weights.any():
@@ -103,13 +99,11 @@ class Crash(Kind):
         if not comparison.endings.any():
             if not comparison.streams:
                 return ()
-            size = 1 - _shortest_of_references(comparison)
-            return (
-                Visible(self.name, "early end", size, _WAY, None, None, "references differ in length by half of it"),
-            )
-        latest = max(self._end_begins(comparison, one) for one in comparison.references)
-        reason = "half of the event types that end every reference come there"
-        return (Visible(self.name, "early end", latest, _WAY, None, None, reason),)
+            size, reason = 1 - _shortest_of_references(comparison), "references differ in length by half of it"
+        else:
+            size = max(self._end_begins(comparison, reference) for reference in comparison.references)
+            reason = "half of the event types that end every reference come there"
+        return (Visible(self.name, "early end", size, _WAY, None, None, reason),)
 
     def _end_begins(self, comparison: Comparison, one: Occurrences) -> float:
         """Return the share of a reference from when half of the types that end it are still to come."""
@@ -127,9 +121,7 @@ class Crash(Kind):
             1 - reached
         ):
             return False
-        played = [
-            number for number in np.flatnonzero(comparison.steady).tolist() if comparison.recurs_throughout(number)
-        ]
+        played = list(filter(comparison.recurs_throughout, np.flatnonzero(comparison.steady).tolist()))
         expected = reached * comparison.lowest[played]
         difference = np.abs(comparison.observed.counts[played] - expected)
         return float((difference <= np.maximum(2, 0.1 * expected)).mean()) >= self.alike
@@ -152,12 +144,8 @@ def played_by_all(comparison: Comparison) -> float:
 
 def _reached(comparison: Comparison) -> float:
     """Return the share of its way that the run got; of its time, where that is less or nothing recurs."""
-    in_time = min(1.0, comparison.observed.trace.duration / comparison.duration)
-    return (
-        min(furthest_share(comparison), in_time)
-        if comparison.streams and furthest_share(comparison) == 1
-        else furthest_share(comparison) or in_time
-    )
+    in_time, share = min(1.0, comparison.observed.trace.duration / comparison.duration), furthest_share(comparison)
+    return min(share, in_time) if share == 1 else share or in_time
 
 
 def _shortest_of_references(comparison: Comparison) -> float:
@@ -175,8 +163,8 @@ def _ended_early(comparison: Comparison) -> bool:
 
 def _first(comparison: Comparison, flags: NDArray[np.bool_]) -> tuple[int | None, int | None]:
     """Return when a flagged type first occurs in the trace, and which."""
-    found = [(int(comparison.observed.times(int(number))[0]), int(number)) for number in np.flatnonzero(flags)]
-    return min(found) if found else (None, None)
+    firsts = [(int(comparison.observed.times(int(number))[0]), int(number)) for number in np.flatnonzero(flags)]
+    return min(firsts) if firsts else (None, None)
 
 
 def _last(comparison: Comparison) -> float:

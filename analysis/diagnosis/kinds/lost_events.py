@@ -12,7 +12,7 @@ import numpy as np
 from unperturbed.analysis.diagnosis.comparison import Comparison, Floats, Stream
 from unperturbed.analysis.diagnosis.events import EventType
 from unperturbed.analysis.diagnosis.findings import CERTAIN_FACTOR, Finding, Visible, carriers_of
-from unperturbed.analysis.diagnosis.kind import DistanceName, Kind, confidence_of, furthest_share, where_of
+from unperturbed.analysis.diagnosis.kinds import DistanceName, Kind, confidence_of, furthest_share, where_of
 from unperturbed.analysis.diagnosis.kinds.crash import Crash
 
 _USUAL_GAPS = 0.95
@@ -50,10 +50,10 @@ class LostEvents(Kind):
         """Return what was lost in the stream that lost most; where none did, in the element that did."""
         if not comparison.streams:
             return None
-        found = self._among(comparison, lambda one: one.streams)
-        if found is None and Crash().find(comparison) is None:
-            found = self._among(comparison, lambda one: one.elements)
-        return found
+        finding = self._among(comparison, lambda one: one.streams)
+        if finding is None and Crash().find(comparison) is None:
+            finding = self._among(comparison, lambda one: one.elements)
+        return finding
 
     def _among(self, comparison: Comparison, streams_of: Callable[[Comparison], Sequence[Stream]]) -> Finding | None:
         """Return what was lost in the stream of some that lost most."""
@@ -64,8 +64,9 @@ class LostEvents(Kind):
         if stream is None or share < threshold:
             return None
         carriers = carriers_of(comparison, self._carried(comparison, lost))
-        # As if events came at random, where one reference does not tell how much they vary.
-        at_random = 0.0 if floor is not None else (share / lost) ** 0.5
+        certain_from = 0.0
+        if floor is None:  # one reference does not tell how much events vary: as if they came at random
+            certain_from = self.strictness * max(CERTAIN_FACTOR * self.least_share, (share / lost) ** 0.5)
         return Finding(
             self.name,
             f"{lost:.0f} of {lost / share:.0f} events ({share:.0%}) of {comparison.name_of(stream)} are lost",
@@ -78,9 +79,7 @@ class LostEvents(Kind):
             "of a stream's events",
             floor,
             confidence_of(comparison),
-            certain_from=0.0
-            if floor is not None
-            else self.strictness * max(CERTAIN_FACTOR * self.least_share, at_random),
+            certain_from=certain_from,
         )
 
     def visible(self, comparison: Comparison) -> tuple[Visible, ...]:
@@ -130,8 +129,8 @@ class LostEvents(Kind):
         """
         fewer = np.where(comparison.steady, np.maximum(0, -comparison.excess), 0)
         announced = np.zeros(len(comparison.types))
-        for event in self._announced(comparison, lost):
-            announced[comparison.types.index(event)] = comparison.observed.counts[comparison.types.index(event)]
+        numbers = [comparison.types.index(event) for event in self._announced(comparison, lost)]
+        announced[numbers] = comparison.observed.counts[numbers]
         amounts = np.maximum(fewer, announced)
         about = (amounts >= lost / 3) & (amounts <= 3 * lost)
         return np.asarray(np.where(about, amounts, 0.0))

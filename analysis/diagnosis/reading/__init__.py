@@ -2,24 +2,36 @@
 
 ::
 
-    reader           a log from its first byte to a trace
     sources          files, standard input and streams, plain or compressed: one buffer of bytes
-    format           what a format is, which ones there are, which one a log has
-    formats          one module a format
+    formats          what a format is, which ones there are, which one a log has; each of them
     compiled_format  formats whose lines are parsed by a compiled function
-    scan             the compiled loop over lines; line and spans are what its formats are written with
+    scan             the compiled loop over lines; spans is what its formats are written with
 
 The compiler is loaded by the first log that is read, so that importing this package stays cheap.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
+import numpy as np
+
 from unperturbed.analysis.diagnosis.events import EventTrace, Unit
-from unperturbed.analysis.diagnosis.reading.format import ReadOptions
+from unperturbed.analysis.diagnosis.reading.formats import (
+    LogFormat,
+    LogSample,
+    ReadOptions,
+    ScannedLog,
+    check_options,
+    choose_format,
+    log_formats,
+)
+from unperturbed.analysis.diagnosis.reading.sources import Blocks, open_source, source_name
+from unperturbed.errors import DataError
 
 
 def read_events(
@@ -105,8 +117,6 @@ def read_events(
     written before has an earlier time than the thread's next event. This is checked, without a tolerance. Memory is 12
     bytes an event, a block and the texts of the event types.
     """
-    from unperturbed.analysis.diagnosis.reading import reader  # noqa: PLC0415  loads the compiler
-
     options = ReadOptions(
         format="pattern" if format is None and pattern is not None else format,
         unit=unit,
@@ -122,4 +132,75 @@ def read_events(
         bad_lines_shown=bad_lines_shown,
         block_bytes=block_bytes,
     )
-    return reader.read(path, options, name)
+    formats = log_formats()
+    check_options(formats, options)
+    source = source_name(path)
+    with open_source(path) as stream:
+        blocks = Blocks(stream, options.block_bytes)
+        sample = LogSample.of(blocks.sample, source)
+        chosen = choose_format(formats, sample, options)
+        log = chosen.read(blocks, sample, options)
+    _require_one_run(log, chosen, options)
+    return _in_order(log, chosen, name or source)
+
+
+def _in_order(log: ScannedLog, chosen: LogFormat, name: str) -> EventTrace:
+    """Return a log's trace: its events in order of time, its types in order of first occurrence."""
+    from unperturbed.analysis.diagnosis.reading.compiled_format import renumber  # noqa: PLC0415  loads the compiler
+
+    times, events = log.times, log.events
+    if log.reading.out_of_order:
+        order = np.argsort(times, kind="stable")
+        times, events = times[order], events[order]
+    types = list(dict.fromkeys(log.types))
+    number_of = {kind: number for number, kind in enumerate(types)}
+    type_of = np.array([number_of[kind] for kind in log.types], np.int32)
+    kept = tuple(types[number] for number in renumber(events, type_of, len(types)))
+    levels: Counter[str] = Counter()
+    for kind, count in zip(kept, np.bincount(events, minlength=len(kept)).tolist(), strict=True):
+        if kind.level:
+            levels[kind.level] += count
+    reading = replace(log.reading, levels=dict(levels), regular_levels=chosen.regular_levels)
+    return EventTrace(times, events, kept, log.unit, name, reading)
+
+
+def _require_one_run(log: ScannedLog, chosen: LogFormat, options: ReadOptions) -> None:
+    """Raise DataError where a log is not that of one run."""
+    reading, source = log.reading, log.reading.source
+    without_event = reading.bad_lines + (reading.further_lines if chosen.counts_continued_lines else 0)
+    filled = max(1, reading.lines - log.blank_lines)
+    if without_event > options.most_bad * filled:
+        shown = "; ".join(
+            f"{source}:{bad.number}: {bad.fault} ({bad.text[:60]!r})" for bad in reading.first_bad_lines[:3]
+        )
+        raise DataError(
+            f"{source}: {without_event:,} of {filled:,} lines hold no event, more than {options.most_bad:.0%}."
+            f" {shown or 'They continue messages'}. Is the format right? If such lines are expected, allow them"
+            " (most_bad)"
+        )
+    if not len(log.times):
+        left_out = "there are only comments, or a header"
+        if reading.start_up_lines:
+            left_out = f"{reading.start_up_lines:,} lines of start-up are left out: was a pipeline run?"
+        if reading.other_process_lines:
+            left_out = f"no line is of process {options.process}"
+        raise DataError(f"{source}: no event in {reading.lines:,} lines; {left_out}")
+    if log.second_run_line:
+        raise DataError(
+            f"{source}:{log.second_run_line}: a second run begins in this log, after a pipeline had run; give one log "
+            "per run, or, where the runs are different processes, choose one (process)"
+        )
+    if len(log.processes) > 1:
+        listed = ", ".join(f"{number} from line {line:,} on" for number, line in log.processes)
+        raise DataError(
+            f"{source}: several processes wrote into this log ({listed}), each with its own clock; choose one (process)"
+        )
+    line, delay = log.backwards
+    if line:
+        why = ""
+        if chosen.logs_threads and options.most_late is None:
+            why = "; its thread cannot have waited that long to write it"
+        raise DataError(
+            f"{source}:{line}: time goes backwards by {delay:,} {log.unit}{why}. Are these two logs in one, or was the"
+            f" clock set? To sort such events nevertheless, allow them (most_late: {reading.largest_delay})"
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,8 +12,8 @@ from numpy.typing import NDArray
 
 from unperturbed.analysis.compiling import compiled
 from unperturbed.analysis.diagnosis.events import BadLine, EventType, Reading, Unit
-from unperturbed.analysis.diagnosis.reading import line, scan, spans
-from unperturbed.analysis.diagnosis.reading.format import MILLISECOND, LogFormat, LogSample, ReadOptions, ScannedLog
+from unperturbed.analysis.diagnosis.reading import scan, spans
+from unperturbed.analysis.diagnosis.reading.formats import MILLISECOND, LogFormat, LogSample, ReadOptions, ScannedLog
 from unperturbed.analysis.diagnosis.reading.scan import (
     BAD_TEXT,
     EVENTS,
@@ -29,12 +30,12 @@ from unperturbed.common.extras import load_library
 
 numba = load_library("numba")
 
-_CALLED_MODULES = tuple(module.__name__ for module in (spans, line, scan))
+_CALLED_MODULES = (spans.__name__, scan.__name__)
 _UNTIL_ITS_NEXT_EVENT = -1
 
 
 @dataclass(frozen=True)
-class Layout:
+class LogLayout:
     """How one log of a compiled format is read."""
 
     unit: Unit  # {"ns", "us", "ms", "s", "ticks"}: Of the timestamps that result
@@ -45,17 +46,21 @@ class Layout:
 
 @dataclass(frozen=True, kw_only=True)
 class CompiledFormat(LogFormat):
-    """A format whose lines are parsed by a compiled function."""
+    """A format whose lines are parsed by a compiled function: its module has `scan = line_scanner(parse)`."""
 
-    module: str  # The module of the format. It has `scan = line_scanner(parse)`.
     faults: Mapping[int, str]  # What is wrong with a line, by the codes that `parse` returns
-    layout: Callable[[LogSample, ReadOptions], Layout]  # Takes the log's sample and the options; returns the `Layout`
-    # Takes head and tail of an event as bytes, and the options; returns the `EventType`.
-    describe: Callable[[bytes, bytes, ReadOptions], EventType]
+
+    @abstractmethod
+    def layout(self, sample: LogSample, options: ReadOptions) -> LogLayout:
+        """Return how to read the log that begins with this sample."""
+
+    @abstractmethod
+    def describe(self, head: bytes, tail: bytes, options: ReadOptions) -> EventType:
+        """Return the type of the events with this head and tail."""
 
     def compile(self) -> None:
         """Compile the loop over lines, or load what was compiled before."""
-        _compile_scan(self.module)
+        self._scan_loop()
 
     def read(self, blocks: Blocks, sample: LogSample, options: ReadOptions) -> ScannedLog:
         """Read all lines of a log, block by block."""
@@ -63,8 +68,15 @@ class CompiledFormat(LogFormat):
         late = options.most_late
         if late is None:
             late = _UNTIL_ITS_NEXT_EVENT if self.logs_threads else MILLISECOND[layout.unit]
-        state = _scan(_compile_scan(self.module), blocks, layout, options, late)
+        state = _scan(self._scan_loop(), blocks, layout, options, late)
         return self._scanned(state, layout.unit, sample.source, options)
+
+    def _scan_loop(self) -> Callable[..., Any]:
+        """Return the loop over lines, compiled now or as it was compiled before."""
+        integer, truth, text = numba.int64, numba.boolean, numba.uint8[::1]
+        settings, state = numba.int64[::1], numba.typeof(_empty_state(0, 0))
+        signature = (text, integer, integer, truth, settings, integer, truth, integer, text, text, state)
+        return compiled(type(self).__module__, "scan", (signature,), calls=_CALLED_MODULES, **_OPTIONS)
 
     def _scanned(self, state: ScanState, unit: Unit, source: str, options: ReadOptions) -> ScannedLog:
         counts = Counts(*state.counts.tolist())
@@ -118,9 +130,9 @@ _OPTIONS: Mapping[str, Any] = {
 }
 
 
-def _scan(loop: Callable[..., Any], blocks: Blocks, layout: Layout, options: ReadOptions, late: int) -> ScanState:
+def _scan(loop: Callable[..., Any], blocks: Blocks, layout: LogLayout, options: ReadOptions, late: int) -> ScanState:
     """Call the compiled loop on one block after the other, and enlarge arrays where it asks for that."""
-    state = _empty_state(layout, options)
+    state = _empty_state(layout.skipped_lines, options.bad_lines_shown)
     settings = np.zeros(16, np.int64)
     settings[: len(layout.settings)] = layout.settings
     process = -1 if options.process is None else options.process
@@ -146,9 +158,9 @@ def _scan(loop: Callable[..., Any], blocks: Blocks, layout: Layout, options: Rea
         at = 0
 
 
-def _empty_state(layout: Layout, options: ReadOptions) -> ScanState:
+def _empty_state(skipped_lines: int, bad_lines_shown: int) -> ScanState:
     counts = np.zeros(len(INDEX), np.int64)
-    counts[INDEX.lines] = layout.skipped_lines
+    counts[INDEX.lines] = skipped_lines
     return ScanState(
         counts=counts,
         times=np.empty(1 << 16, np.int64),
@@ -160,8 +172,8 @@ def _empty_state(layout: Layout, options: ReadOptions) -> ScanState:
         type_bytes=np.empty(1 << 18, np.uint8),
         threads=np.zeros((64, 5), np.int64),
         processes=np.zeros((64, 5), np.int64),
-        bad=np.zeros((options.bad_lines_shown, 3), np.int64),
-        bad_text=np.zeros((options.bad_lines_shown, BAD_TEXT + PADDING), np.uint8),
+        bad=np.zeros((bad_lines_shown, 3), np.int64),
+        bad_text=np.zeros((bad_lines_shown, BAD_TEXT + PADDING), np.uint8),
     )
 
 
@@ -169,54 +181,18 @@ def _grown(state: ScanState) -> ScanState:
     """Double the array that is full. Those of events grow in place: refcheck knows only Python's references to them."""
     lacks = state.counts[INDEX.lacks]
     if lacks == EVENTS:
-        room = 2 * len(state.times)
-        state.times.resize(room, refcheck=False)
-        state.events.resize(room, refcheck=False)
-    elif lacks == TYPES:
-        types = len(state.type_hash)
-        state = state._replace(
-            slots=np.empty(4 * types, np.int32),
-            type_hash=_doubled(state.type_hash),
-            type_range=_doubled(state.type_range),
-            type_role=_doubled(state.type_role),
-        )
+        for of_events in (state.times, state.events):
+            of_events.resize(2 * len(of_events), refcheck=False)
+        return state
+    full = {TYPES: ("type_hash", "type_range", "type_role"), TYPE_BYTES: ("type_bytes",)}
+    grown = {}
+    for name in full.get(lacks, ("threads", "processes")):
+        array: NDArray[Any] = getattr(state, name)
+        grown[name] = np.zeros((2 * len(array), *array.shape[1:]), array.dtype)
+        grown[name][: len(array)] = array
+    if lacks == TYPES:
+        grown["slots"] = np.empty(2 * len(state.slots), np.int32)
         signature = (numba.int32[::1], numba.uint64[::1], numba.int64)
         rehash = compiled(scan.__name__, "rehash", (signature,), calls=_CALLED_MODULES, **_OPTIONS)
-        rehash(state.slots, state.type_hash, types)
-    elif lacks == TYPE_BYTES:
-        state = state._replace(type_bytes=_doubled(state.type_bytes))
-    else:
-        state = state._replace(threads=_doubled(state.threads), processes=_doubled(state.processes))
-    return state
-
-
-def _doubled(array: NDArray[Any]) -> NDArray[Any]:
-    grown = np.zeros((2 * len(array), *array.shape[1:]), array.dtype)
-    grown[: len(array)] = array
-    return grown
-
-
-def _compile_scan(module: str) -> Callable[..., Any]:
-    """Return a format's loop over lines, compiled now or as it was compiled before."""
-    integer, truth, text = numba.int64, numba.boolean, numba.uint8[::1]
-    integers, table = numba.int64[::1], numba.int64[:, ::1]
-    named_tuple: Callable[..., Any] = numba.types.NamedTuple
-    state = named_tuple(
-        (
-            integers,
-            integers,
-            numba.int32[::1],
-            numba.int32[::1],
-            numba.uint64[::1],
-            table,
-            integers,
-            text,
-            table,
-            table,
-            table,
-            numba.uint8[:, ::1],
-        ),
-        ScanState,
-    )
-    signature = (text, integer, integer, truth, integers, integer, truth, integer, text, text, state)
-    return compiled(module, "scan", (signature,), calls=_CALLED_MODULES, **_OPTIONS)
+        rehash(grown["slots"], grown["type_hash"], len(state.type_hash))
+    return state._replace(**grown)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from unperturbed.analysis.diagnosis.reading.line import (
+from unperturbed.analysis.diagnosis.reading.spans import (
     CONTINUED,
     EVENT,
     LOADING,
@@ -19,15 +19,13 @@ from unperturbed.analysis.diagnosis.reading.line import (
     OPENING,
     READY,
     RUNNING,
-    no_role,
-)
-from unperturbed.analysis.diagnosis.reading.spans import (
     Integer,
     compiled,
     copy,
     equal,
     find_byte,
     hash_bytes,
+    no_role,
     skip_whitespace,
 )
 
@@ -297,7 +295,6 @@ def line_scanner(parse: Any, role_of: Any = None) -> Any:  # noqa: PLR0915  the 
     `parse`: Compiled: (source, start, stop, settings, tail) to `Line`. `settings` is the layout's, tail a buffer.
     `role_of`: Compiled: (source, head, message, stop) to a role in starting up. None: the format logs neither processes
     nor threads.
-    Result: The function that `compiled_format` compiles.
     """
     logs_threads = role_of is not None
     role = role_of if logs_threads else no_role

@@ -51,7 +51,7 @@ def open_source(path: str | Path | BinaryIO) -> Iterator[BinaryIO]:
             yield closing.enter_context(_decompressed(stream))
         except _damage_errors() as error:
             raise DataError(
-                f"{source}: what is compressed is damaged or ends too early ({error}); record or copy it again"
+                f"{source}: the compressed data is damaged or ends too early ({error}); record or copy it again"
             ) from error
         except OSError as error:
             raise DataError(f"{source}: {error.strerror or error}") from error
@@ -107,18 +107,13 @@ class Blocks:
 
     def __init__(self, stream: BinaryIO, block_bytes: int) -> None:
         self._stream = stream
-        self.sample = self._ahead(_SAMPLE_BYTES)
+        self.sample = b""
+        while len(self.sample) < _SAMPLE_BYTES and (piece := stream.read(_SAMPLE_BYTES - len(self.sample))):
+            self.sample += piece
         self._pending = memoryview(self.sample)
         self.buffer: NDArray[np.uint8] = np.empty(block_bytes + PADDING, np.uint8)
         self.stop = 0
         self.is_last = False
-
-    def _ahead(self, wanted: int) -> bytes:
-        pieces = []
-        while wanted and (piece := self._stream.read(wanted)):
-            pieces.append(piece)
-            wanted -= len(piece)
-        return b"".join(pieces)
 
     def advance(self, used: int) -> None:
         """Drop the used bytes, and fill the buffer; it doubles where a line is longer than it."""

@@ -22,11 +22,10 @@ from statistics import median
 from experiments.common.evaluation import put_section
 from experiments.common.provenance import made_by
 from experiments.common.tables import markdown_table, right
-from experiments.diagnosis.cases.studio import PAGE, log_of
 from experiments.diagnosis.pipelines import PIPELINES, Clip, Settings
-from experiments.diagnosis.playing import build_probe, own_processors, play, stress
-from experiments.diagnosis.record import Studio, write_whole
-from experiments.diagnosis.shown import is_clean, measure, noticed, read_shown
+from experiments.diagnosis.playing import stress
+from experiments.diagnosis.record import PAGE, Studio, log_of, write_whole
+from experiments.diagnosis.shown import is_clean, measure_run, noticed
 from unperturbed.analysis.diagnosis import diagnose, read_events
 
 TRACEFS = Path("/sys/kernel/tracing")
@@ -80,40 +79,25 @@ def tracing() -> Iterator[Path]:
 
 def record_one(studio: Studio, case: Case, seed: int, log: Path) -> tuple[dict[str, str], bool]:
     """Record a run; return what a viewer would notice of it, and whether it went as a good run does."""
-    clip = studio.clip(PIPELINE, CLIP)
-    command = PIPELINE.playing(clip, -(-clip.stat().st_size // CLIP.frames), case.settings)
-    disturbed = stress(case.stress, case.processes, seed, studio.processor) if case.stress else contextlib.nullcontext()
-    with tracing() as instance, disturbed:
+    command = studio.command(PIPELINE, CLIP, case.settings)
+    with tracing() as instance, stress(case.stress, case.processes, seed, studio.processor):
         follow = ("sh", "-c", f'echo $$ > {instance / "set_event_pid"}; exec "$@"', "sh")
-        played = play(
-            command,
-            studio.processor,
-            registry=studio.registry,
-            probe=studio.probe,
-            log=studio.folder / "log.part",
-            level="0",
-            before=follow,
-        )
+        played = studio.play(command, level="0", before=follow)
         (instance / "tracing_on").write_text("0")
         trace = (instance / "trace").read_bytes()
-    shown, ended = read_shown(played.shown)
-    if played.exit_code:
-        ended.clear()
-    measured = measure(shown, ended, CLIP, PIPELINE.sinks)
+    measured = measure_run(played.shown, played.exit_code, CLIP, PIPELINE.sinks)
     log.write_bytes(gzip.compress(trace, 6, mtime=0))
     return noticed(measured), played.exit_code == 0 and is_clean(measured)
 
 
 def record(folder: Path, traces: int) -> None:
     """Record what the folder does not hold; cases take turns."""
-    (folder / "traces").mkdir(parents=True, exist_ok=True)
-    with own_processors() as processor:
-        studio = Studio(folder.absolute(), processor)
-        build_probe(studio.probe)
+    with Studio.opened(folder) as studio:
+        studio.build()
         for number in range(REFERENCES + traces):
             for label, case in CASES.items():
                 name, plain = name_of(label, number), label == "nothing"
-                row = folder / "traces" / f"{name}.json"
+                row = studio.row_file(name)
                 if (number >= traces and not plain) or row.exists():
                     continue
                 for _ in range(ATTEMPTS):

@@ -17,15 +17,14 @@ from pathlib import Path
 from statistics import median
 
 import numpy as np
-from rapidfuzz.distance import Indel
 
 from experiments.common.evaluation import put_section
 from experiments.common.provenance import made_by
 from experiments.common.tables import markdown_table, right
-from experiments.diagnosis.cases.studio import PAGE, Take, read_take, record_takes
+from experiments.diagnosis.evaluate import dtw_distance, lcs_distance
 from experiments.diagnosis.pipelines import PIPELINES, Clip
-from unperturbed.analysis.alignment import dtw_cost
-from unperturbed.analysis.diagnosis import EventTrace, abstract, learn_blocks, shared_ids, temporal_distance
+from experiments.diagnosis.record import PAGE, Take, read_take, record_takes
+from unperturbed.analysis.diagnosis import EventTrace, abstract, learn_blocks, temporal_distance
 from unperturbed.common.table import Column
 
 CLIP = Clip("ball", "ticks", 125)
@@ -51,23 +50,13 @@ def _in_time(one: EventTrace, other: EventTrace) -> float:
     return temporal_distance(one, other, per_plugin=False).script().cost_in_time
 
 
-def _dtw(one: EventTrace, other: EventTrace) -> float:
-    _, (a, b) = shared_ids([one, other])
-    return float(dtw_cost(a.astype(np.float64), b.astype(np.float64)))
-
-
-def _lcs(one: EventTrace, other: EventTrace) -> float:
-    _, (a, b) = shared_ids([one, other])
-    return float(Indel.distance(a.tolist(), b.tolist()))
-
-
 DISTANCES: Mapping[str, tuple[Distance, tuple[float, float, float] | None]] = {
     "d3 of definition 4 (`paper`)": (_d3("paper"), (131525, 132090.5, float("nan"))),
     "d3 by gaps (`gaps`)": (_d3("gaps"), None),
     "of it in time": (_in_time, None),
     "Mannila's (`mannila`)": (_d3("mannila"), None),
-    "DTW of event numbers": (_dtw, (504472, 509069, 920600)),
-    "|x| + |y| − 2 LCS": (_lcs, (28086, 28035, 18377)),
+    "DTW of event numbers": (dtw_distance, (504472, 509069, 920600)),
+    "|x| + |y| − 2 LCS": (lcs_distance, (28086, 28035, 18377)),
 }
 """Distance, and the paper's values for T_2, T_1 and T_3."""
 
@@ -140,14 +129,12 @@ def main() -> None:
     made = made_by()
     names = {label: [f"{label.split(':')[0]}-{one}" for one in range(chosen.runs)] for label in SETTINGS}
     # Kinds take turns, so that what the host does meanwhile is not a property of one.
-    record_takes(
-        chosen.traces,
-        (
-            Take(names[label][one], PIPELINES[0], CLIP, {"coded": properties} if properties else {})
-            for one in range(chosen.runs)
-            for label, properties in SETTINGS.items()
-        ),
-    )
+    takes = [
+        Take(names[label][one], PIPELINES[0], CLIP, {"coded": properties} if properties else {})
+        for one in range(chosen.runs)
+        for label, properties in SETTINGS.items()
+    ]
+    record_takes(chosen.traces, takes)
     traces = {label: [read_take(chosen.traces, name) for name in group] for label, group in names.items()}
     put_section(PAGE, "ordering", section(traces, made))
     print(f"written: {PAGE}")

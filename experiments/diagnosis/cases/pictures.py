@@ -25,12 +25,11 @@ import numpy as np
 from experiments.common.evaluation import put_section
 from experiments.common.provenance import made_by
 from experiments.common.tables import markdown_table, right
-from experiments.diagnosis.cases.studio import PAGE, PAPERS, log_of, read_take
-from experiments.diagnosis.evaluate import THETA, WITH_OBJECTS
+from experiments.diagnosis.evaluate import THETA, WITH_OBJECTS, papers_distances
 from experiments.diagnosis.pipelines import FRAME_RATE, MPEG4, Clip, Pipeline
-from experiments.diagnosis.playing import build_probe, environment, own_processors, play
-from experiments.diagnosis.record import Studio, pack, write_whole
-from unperturbed.analysis.diagnosis import diagnose, dropping_distance, occurrence_distance
+from experiments.diagnosis.playing import environment
+from experiments.diagnosis.record import PAGE, PAPERS, Studio, log_of, pack, read_take, write_whole
+from unperturbed.analysis.diagnosis import diagnose
 
 CLIP = Clip("pinwheel", "sine", 75, 640, 360)
 FINE = Pipeline("fine", ".avi", "avimux", "avidemux", "avenc_mpeg4 pass=quant", MPEG4[1])
@@ -85,24 +84,22 @@ CHANGES: Mapping[str, Mapping[str, object]] = {
 
 def record(folder: Path, traces: int) -> None:
     """Record what the folder does not hold; players and changes take turns."""
-    (folder / "traces").mkdir(parents=True, exist_ok=True)
-    with own_processors() as processor:
-        studio = Studio(folder.absolute(), processor)
-        build_probe(studio.probe)
+    with Studio.opened(folder) as studio:
+        studio.build()
         for number, player, change in product(range(REFERENCES + traces), PLAYERS, ("", *CHANGES)):
             name = name_of(player, change, number)
             if (change and number >= traces) or log_of(folder, name).exists():
                 continue
-            look, raw = look_of(player, change), folder.absolute() / "log.part"
+            look = look_of(player, change)
             sink = "fakesink name=screen silent=false sync=true"
             command = look.playing(studio.clip(look.coded, CLIP), number, sink)
-            played = play(command, processor, registry=studio.registry, probe=studio.probe, log=raw)
+            played = studio.play(command)
             if played.exit_code:
                 raise SystemExit(f"{name}: the player failed: {played.printed}")
             shown = sum(" chain " in line for line in played.shown)
             row = {"shown": shown, "look": asdict(look), "command": command}
-            write_whole(folder / "traces" / f"{name}.json", json.dumps(row))
-            pack(raw, log_of(folder, name))
+            write_whole(studio.row_file(name), json.dumps(row))
+            pack(studio.folder / "log.part", log_of(folder, name))
             print(f"{name}: {shown} pictures shown", file=sys.stderr, flush=True)
 
 
@@ -144,11 +141,7 @@ def rows(folder: Path, traces: int) -> Iterator[tuple[str, ...]]:
             numbers = range(REFERENCES, REFERENCES + traces) if not change else range(traces)
             names = [name_of(player, change, number) for number in numbers]
             diagnoses = [diagnose(references, read_take(folder, name, WITH_OBJECTS)) for name in names]
-            plain = [read_take(folder, name, PAPERS) for name in names]
-            papers = [
-                occurrence_distance(first, one, theta=THETA).total + dropping_distance(first, one).total
-                for one in plain
-            ]
+            papers = [sum(papers_distances(first, read_take(folder, name, PAPERS))) for name in names]
             shown = [json.loads((folder / "traces" / f"{name}.json").read_text())["shown"] for name in names]
             kinds = sorted({finding.kind for one in diagnoses for finding in one.findings})
             yield (

@@ -19,8 +19,8 @@ import numpy as np
 from experiments.common.evaluation import put_section
 from experiments.common.provenance import made_by
 from experiments.common.tables import markdown_table, right
-from experiments.diagnosis.cases.studio import PAGE, Take, read_take, record_takes
 from experiments.diagnosis.pipelines import FRAME_RATE, PIPELINES, Clip
+from experiments.diagnosis.record import PAGE, Take, read_take, record_takes
 from unperturbed.analysis.diagnosis import EventTrace, count_types
 
 SECONDS = (1, 3, 10, 30, 100)
@@ -113,24 +113,19 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3, help="runs of each kind and length (3)")
     chosen = parser.parse_args()
     made = made_by()
+    clips = {seconds: Clip("ball", "ticks", seconds * FRAME_RATE, 320, 240) for seconds in SECONDS}
+    settings = {0.0: {}, **{loss: {"picture": {"drop-probability": f"{loss:g}"}} for loss in LOSSES}}
     names = {
         (seconds, loss): [f"{seconds}s-{loss:g}-{one}" for one in range(chosen.runs)]
         for seconds in SECONDS
-        for loss in (0.0, *LOSSES)
+        for loss in settings
     }
-    record_takes(
-        chosen.traces,
-        (
-            Take(
-                name,
-                PIPELINES[0],
-                Clip("ball", "ticks", seconds * FRAME_RATE, 320, 240),
-                {"picture": {"drop-probability": f"{loss:g}"}} if loss else {},
-            )
-            for (seconds, loss), group in names.items()
-            for name in group
-        ),
-    )
+    takes = [
+        Take(name, PIPELINES[0], clips[seconds], settings[loss])
+        for (seconds, loss), group in names.items()
+        for name in group
+    ]
+    record_takes(chosen.traces, takes)
     traces: dict[int, dict[float, list[EventTrace]]] = {seconds: {} for seconds in SECONDS}
     for (seconds, loss), group in names.items():
         traces[seconds][loss] = [read_take(chosen.traces, name) for name in group]

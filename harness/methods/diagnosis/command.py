@@ -7,7 +7,7 @@ import json
 import os
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from unperturbed.harness.cli.parser import RegisteredNames
 from unperturbed.harness.cli.paths import require_writable_path
@@ -15,7 +15,7 @@ from unperturbed.harness.cli.paths import require_writable_path
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from unperturbed.analysis.diagnosis import DistanceChoice, EventTrace, Kind
+    from unperturbed.analysis.diagnosis import DistanceChoice, Kind
 
 DISTANCES: tuple[DistanceChoice, ...] = ("dropping", "occurrence", "temporal", "mannila")
 _ANOMALOUS = 4
@@ -33,106 +33,56 @@ class Command:
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         """Add the logs and what to look for."""
-        parser.add_argument(
-            "logs",
-            nargs="*",
-            metavar="REFERENCE… TRACE",
-            help="logs of good runs (six are recommended), then the log to diagnose; - is standard input",
-        )
+        add = parser.add_argument
+        logs = "logs of good runs (six are recommended), then the log to diagnose; - is standard input"
+        add("logs", nargs="*", metavar="REFERENCE… TRACE", help=logs)
         asked = parser.add_mutually_exclusive_group()
-        asked.add_argument(
-            "--distance",
-            choices=DISTANCES,
-            help="compute this distance of the paper, and look only for the kinds of anomaly that it belongs to",
+        distance = "compute this distance of the paper, and look only for the kinds of anomaly that it belongs to"
+        asked.add_argument("--distance", choices=DISTANCES, help=distance)
+        find = "stop at the first anomaly, in the paper's order of distances"
+        asked.add_argument("--find", action="store_true", help=find)
+        everything = "look for every kind of anomaly, and compute every distance of the paper for each plugin"
+        asked.add_argument("--all", action="store_true", help=everything)
+        method = (
+            "effects (default): an anomaly is a physical effect beyond the references' noise; paper: it is any "
+            "distance above 0 (needs a distance)"
         )
-        asked.add_argument(
-            "--find", action="store_true", help="stop at the first anomaly, in the paper's order of distances"
+        add("--method", choices=("effects", "paper"), default="effects", help=method)
+        add("--theta", type=float, metavar="θ", help=f"ratio θ of the occurrence distance (default: {_THETA})")
+        identity = "level,function,object,word"
+        fields = f"fields that identify a GStreamer event (default: {identity}; the paper's: level,function,word)"
+        add("--identity", default=identity, metavar="FIELDS", help=fields)
+        formats = "format of all logs: %(choices)s (default: detected from each log's first lines)"
+        add("--format", choices=RegisteredNames(_formats), metavar="FORMAT", help=formats)
+        units = ("ns", "us", "ms", "s", "ticks")
+        add("--unit", choices=units, help="unit of timestamps, if the format defines none")
+        columns = "columns of a csv log that hold time, name, plugin, level (time=when,name=what)"
+        add("--columns", metavar="PART=NAME,…", help=columns)
+        pattern = (
+            "regular expression for a line of any other log, with the groups time and name, optionally plugin and level"
         )
-        asked.add_argument(
-            "--all",
-            action="store_true",
-            help=("look for every kind of anomaly, and compute every distance of the paper for each plugin"),
+        add("--pattern", metavar="REGEX", help=pattern)
+        process = "process to diagnose in a GStreamer log that several processes wrote"
+        add("--process", type=int, metavar="N", help=process)
+        late = "accept events that are late in the log by at most this time"
+        add("--most-late", type=int, metavar="TICKS", help=late)
+        bad = "refuse a log if more than this share of its lines hold no event (default: 0.1)"
+        add("--most-bad", type=float, default=0.1, metavar="SHARE", help=bad)
+        calibrate = (
+            "fit thresholds to the labelled logs in FOLDER/labels.csv (columns log, group, label) and write "
+            "FOLDER/thresholds.json"
         )
-        parser.add_argument(
-            "--method",
-            choices=("effects", "paper"),
-            default="effects",
-            help="effects (default): an anomaly is a physical effect beyond the references' noise; paper: it is any "
-            "distance above 0 (needs a distance)",
-        )
-        parser.add_argument(
-            "--theta", type=float, metavar="θ", help=("ratio θ of the occurrence distance (default: 0.25)")
-        )
-        parser.add_argument(
-            "--identity",
-            default="level,function,object,word",
-            metavar="FIELDS",
-            help="fields that identify a GStreamer event (default: level,function,object,word; the paper's: "
-            "level,function,word)",
-        )
-        parser.add_argument(
-            "--format",
-            choices=RegisteredNames(_formats),
-            metavar="FORMAT",
-            help="format of all logs: %(choices)s (default: detected from each log's first lines)",
-        )
-        parser.add_argument(
-            "--unit", choices=("ns", "us", "ms", "s", "ticks"), help="unit of timestamps, if the format defines none"
-        )
-        parser.add_argument(
-            "--columns",
-            metavar="PART=NAME,…",
-            help="columns of a csv log that hold time, name, plugin, level (time=when,name=what)",
-        )
-        parser.add_argument(
-            "--pattern",
-            metavar="REGEX",
-            help=(
-                "regular expression for a line of any other log, with the groups time and name, optionally "
-                "plugin and level"
-            ),
-        )
-        parser.add_argument(
-            "--process",
-            type=int,
-            metavar="N",
-            help=("process to diagnose in a GStreamer log that several processes wrote"),
-        )
-        parser.add_argument(
-            "--most-late", type=int, metavar="TICKS", help="accept events that are late in the log by at most this time"
-        )
-        parser.add_argument(
-            "--most-bad",
-            type=float,
-            default=0.1,
-            metavar="SHARE",
-            help="refuse a log if more than this share of its lines hold no event (default: 0.1)",
-        )
-        parser.add_argument(
-            "--calibrate",
-            type=Path,
-            metavar="FOLDER",
-            help="fit thresholds to the labelled logs in FOLDER/labels.csv (columns log, group, label) and write "
-            "FOLDER/thresholds.json",
-        )
-        parser.add_argument("--thresholds", type=Path, metavar="FILE", help="file of thresholds that --calibrate wrote")
-        parser.add_argument("--json", action="store_true", help="print the diagnosis as JSON")
-        parser.add_argument(
-            "--html",
-            type=Path,
-            metavar="FILE",
-            help=("write an HTML page with both timelines and their differences marked"),
-        )
-        parser.add_argument(
-            "--export",
-            type=Path,
-            metavar="FILE",
-            help="write the events and findings for Perfetto: FILE.perfetto-trace (ui.perfetto.dev opens it)",
-        )
+        add("--calibrate", type=Path, metavar="FOLDER", help=calibrate)
+        add("--thresholds", type=Path, metavar="FILE", help="file of thresholds that --calibrate wrote")
+        add("--json", action="store_true", help="print the diagnosis as JSON")
+        page = "write an HTML page with both timelines and their differences marked"
+        add("--html", type=Path, metavar="FILE", help=page)
+        perfetto = "write the events and findings for Perfetto: FILE.perfetto-trace (ui.perfetto.dev opens it)"
+        add("--export", type=Path, metavar="FILE", help=perfetto)
 
     def run(self, arguments: argparse.Namespace) -> int:
         """Diagnose and print; 4 when the trace is anomalous."""
-        from unperturbed.analysis.diagnosis import diagnose
+        from unperturbed.analysis.diagnosis import diagnose, read_events
         from unperturbed.harness.cli.warming import warm_once
 
         _refuse(arguments)
@@ -145,7 +95,8 @@ class Command:
         warm_once("diagnosis")
         if arguments.calibrate:
             return _calibrate(arguments)
-        *references, trace = (_read(path, arguments) for path in arguments.logs)
+        reading = _reading(arguments)
+        *references, trace = (read_events(path, **reading) for path in arguments.logs)
         diagnosis = diagnose(
             references,
             trace,
@@ -222,12 +173,6 @@ def _calibrate(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _read(path: str, arguments: argparse.Namespace) -> EventTrace:
-    from unperturbed.analysis.diagnosis import read_events
-
-    return read_events(path, **_reading(arguments))
-
-
 def _reading(arguments: argparse.Namespace) -> dict[str, Any]:
     fields = tuple(field.strip() for field in arguments.identity.split(","))
     return {
@@ -272,3 +217,27 @@ def _distances(arguments: argparse.Namespace) -> Sequence[DistanceChoice]:
     if arguments.find and arguments.method == "paper":
         return DISTANCES[:3]
     return [arguments.distance] if arguments.distance else []
+
+
+def warm() -> None:
+    """Compile the readers of event logs and the distances of event traces ahead of their first use."""
+    from unperturbed.analysis import diagnosis
+    from unperturbed.common.scratch import scratch_folder
+
+    for log_format in diagnosis.log_formats().values():
+        log_format.compile()
+    with scratch_folder("warming") as place:
+        path = place / "log"
+        path.write_text("".join(f"{1000 * at} {'abc'[at % 3]}\n" for at in range(60)))
+        trace = diagnosis.read_events(path, format="simple")
+    diagnosis.abstract(trace, diagnosis.learn_blocks([trace]))
+    diagnosis.diagnose([trace, trace, trace], trace)
+    for types, step in ((3, 1), (3, 1 << 30), (50, 1)):  # few and many types, times of 32 bits and of more
+        events, others = (
+            diagnosis.EventTrace.from_pairs(
+                [((step + 10) * at + at % 7, f"type{at * stride % types}") for at in range(300)]
+            )
+            for stride in (1, 7)
+        )
+        for variant in get_args(diagnosis.Variant):
+            diagnosis.temporal_distance(events, others, variant=variant).script()

@@ -64,10 +64,10 @@ def _packets(diagnosis: Diagnosis) -> Iterator[bytes]:
 
 def _by_plugin(diagnosis: Diagnosis, counts: NDArray[np.int64]) -> dict[str, list[int]]:
     """Return the event types that occur in a log, by their plugins."""
-    found: defaultdict[str, list[int]] = defaultdict(list)
+    by_plugin: defaultdict[str, list[int]] = defaultdict(list)
     for number in np.flatnonzero(counts).tolist():
-        found[diagnosis.comparison.types[number].plugin].append(number)
-    return found
+        by_plugin[diagnosis.comparison.types[number].plugin].append(number)
+    return by_plugin
 
 
 FORMAT = Format("perfetto-diagnosis", packets.SUFFIXES, {"diagnosis": write_diagnosis})

@@ -32,18 +32,14 @@ def show_diagnosis(diagnosis: Diagnosis) -> None:
         _show_distance(console, distance)
     if not diagnosis.findings and diagnosis.kinds:
         console.print(f"Looked for: {', '.join(diagnosis.kinds)}.")
-        _show_visible(console, diagnosis)
+        rows = describe.visible_texts(diagnosis)
+        if rows:
+            console.print("Smallest change that would have been found:")
+        width = max((len(kind) for kind, _, _ in rows), default=0)
+        for kind, size, basis in rows:
+            console.print(f"  {kind:<{width}}  {escape(f'{size} ({basis})')}", soft_wrap=True)
     for note in diagnosis.notes:
         console.print(f"[yellow]note:[/yellow] {escape(note)}", soft_wrap=True)
-
-
-def _show_visible(console: Console, diagnosis: Diagnosis) -> None:
-    rows = describe.visible_texts(diagnosis)
-    if rows:
-        console.print("Smallest change that would have been found:")
-    width = max((len(kind) for kind, _, _ in rows), default=0)
-    for kind, size, basis in rows:
-        console.print(f"  {kind:<{width}}  {escape(f'{size} ({basis})')}", soft_wrap=True)
 
 
 def show_fitted_strictness(fitted: Sequence[FittedStrictness], written: Path) -> None:

@@ -329,7 +329,7 @@ def test_what_cannot_be_fitted() -> None:
         calibrate([labelled(1, SLOW, pace=2)])
     with pytest.raises(DataError, match="is labelled 'odd'"):
         calibrate([labelled(1, "odd")])
-    with pytest.raises(DataError, match="no strictness of 'crash or truncation'"):
+    with pytest.raises(DataError, match="'crash or truncation' has no strictness"):
         with_strictness({CRASH: 2.0})
     with pytest.raises(DataError, match="a positive number"):
         with_strictness({SLOW: -1.0})

@@ -11,7 +11,7 @@ import pytest
 from unperturbed.analysis.diagnosis import anomaly_kinds, diagnose, log_formats, read_events
 from unperturbed.errors import DataError
 from unperturbed.harness.cli import main
-from unperturbed.harness.methods.diagnosis.warming import warm
+from unperturbed.harness.methods.diagnosis.command import warm
 
 FORMAT = """
 import re

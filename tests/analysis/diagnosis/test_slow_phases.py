@@ -16,7 +16,7 @@ from experiments.diagnosis.slow_phases import SERVERS, Server, rate
 from tests.analysis.diagnosis.players import MS, play, references
 from unperturbed.analysis.diagnosis import EventTrace, SlowPhase, diagnose
 from unperturbed.analysis.diagnosis.comparison import compare
-from unperturbed.analysis.diagnosis.stretches import STRETCHES, _contrasts, added_time
+from unperturbed.analysis.diagnosis.kinds.slow_phase import STRETCHES, _contrasts, added_time
 from unperturbed.errors import DataError
 from unperturbed.harness.cli import main
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.diagnosis import changes, effects, pipelines, plan, playing, record, shown
+from experiments.diagnosis import pipelines, plan, playing, record, shown
 
 FOLDER = Path(__file__).parents[3] / "experiments" / "diagnosis"
 PERIOD_MS = 40.0
@@ -117,7 +117,7 @@ def test_every_label_is_whole_and_says_what_happens_in_that_pipeline() -> None:
             assert label["unit"]
         else:
             assert (label["kind"], label["change"], label["strength"]) == ("none", "none", 0.0)
-    sleep = next(change for change in changes.CHANGES if (change.name, change.place) == ("sleep-time", "coded"))
+    sleep = next(change for change in plan.CHANGES if (change.name, change.place) == ("sleep-time", "coded"))
     assert {pipeline.name: sleep.effect(pipeline)[0] for pipeline in pipelines.PIPELINES} == {
         "decode": "slow streaming",
         "avi": "desynchronisation",
@@ -127,7 +127,7 @@ def test_every_label_is_whole_and_says_what_happens_in_that_pipeline() -> None:
 
 
 def test_the_readme_holds_the_index_of_changes() -> None:
-    assert effects.index() in (FOLDER / "README.md").read_text()
+    assert plan.index() in (FOLDER / "README.md").read_text()
 
 
 def test_a_changed_pipeline_differs_in_the_changed_value_alone() -> None:
@@ -150,7 +150,7 @@ def test_what_is_set() -> None:
     clip = pipelines.CLIPS[0]
     settings = {
         (change.name, change.place): change.settings(strength, clip)
-        for change in changes.CHANGES
+        for change in plan.CHANGES
         for strength in (1.0, 50.0, -60.0)
         if (change.name == "offset") == (strength < 0) and (change.name == "sleep-time") == (strength == 50)
     }
@@ -384,5 +384,5 @@ def test_what_was_measured_is_told_by_change_and_strength() -> None:
         **{"sound_early_ms": "1", "sound_late_ms": "0", "missing_end_ms": "0"},
     }
     rows = [row | {"pictures_lost_share": "0.10"}, row | {"pictures_lost_share": "0.25", "noticed": "{}"}]
-    last = effects.measured(rows).splitlines()[-1]
+    last = plan.measured(rows).splitlines()[-1]
     assert last == "| avi | drop picture | 0.1 probability | 2 | lost events 1 | 10–25 | 0 | 2 | 1 | 0 | 0 | 50000 |"

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from unperturbed.analysis.diagnosis.events import EventType
-from unperturbed.analysis.diagnosis.reading.compiled_format import CompiledFormat, Layout
-from unperturbed.analysis.diagnosis.reading.format import LogSample, ReadOptions, require_unit
-from unperturbed.analysis.diagnosis.reading.line import BAD, Line, event, no_event
+from unperturbed.analysis.diagnosis.reading.compiled_format import CompiledFormat, LogLayout
+from unperturbed.analysis.diagnosis.reading.formats import LogSample, ReadOptions, require_unit
 from unperturbed.analysis.diagnosis.reading.scan import line_scanner
-from unperturbed.analysis.diagnosis.reading.spans import Integer, append, compiled, read_number, skip_whitespace
+from unperturbed.analysis.diagnosis.reading.spans import (
+    BAD,
+    Integer,
+    Line,
+    append,
+    compiled,
+    event,
+    no_event,
+    read_number,
+    skip_whitespace,
+)
 from unperturbed.errors import DataError
 
 _QUOTE, _FIELDS, _NUMBER, _LARGE, _NAME = range(BAD, BAD + 5)
@@ -41,26 +49,18 @@ _QUOTATION_MARK = 34
 _TIME, _EVENT, _PLUGIN, _LEVEL = range(4)
 
 
-@dataclass(frozen=True)
-class _Header:
-    """The header of a table."""
+def _read_header(sample: LogSample, columns: Mapping[str, str]) -> tuple[str, list[int]] | None:
+    """Return a table's delimiter and the indices of its columns of time, name, plugin and level, -1 for absent ones.
 
-    delimiter: str  # Between two fields
-    # Indices of the columns that hold time, name, plugin and level; -1 where there is none.
-    columns: tuple[int, int, int, int]
-
-
-def _read_header(line: str, columns: Mapping[str, str], source: str, number: int) -> _Header | None:
-    """Return the header in a line, or None where the line is none.
-
-    `columns` has the names that the user gave; DataError where one of them is missing.
+    None where the first line is no header. `columns` has the names that the user gave; DataError where one is missing.
     """
     best: list[str] = []
     for delimiter in ",;\t":
         try:
-            names = [name.strip() for name in next(csv.reader([line[:_LONGEST_HEADER]], delimiter=delimiter), [])]
+            fields = next(csv.reader([sample.first_line[:_LONGEST_HEADER]], delimiter=delimiter), [])
         except csv.Error:  # no text: a carriage return in the middle, a zero byte
             return None
+        names = [name.strip() for name in fields]
         lower = [name.lower() for name in names]
         places = [
             (names.index(columns[part]) if columns[part] in names else -1)
@@ -70,11 +70,14 @@ def _read_header(line: str, columns: Mapping[str, str], source: str, number: int
         ]
         missing = [part for part, place in zip(_COLUMNS, places, strict=True) if part in columns and place < 0]
         if not missing and places[_TIME] >= 0 and places[_EVENT] >= 0:
-            return _Header(delimiter, (places[0], places[1], places[2], places[3]))
+            return delimiter, places
         best = max(best, names, key=len)
     absent = [name for name in columns.values() if name not in best]
     if absent:
-        raise DataError(f"{source}:{number}: no column {', '.join(map(repr, absent))}; there are {', '.join(best)}")
+        raise DataError(
+            f"{sample.source}:{sample.first_number}: no column {', '.join(map(repr, absent))}; there are "
+            f"{', '.join(best)}"
+        )
     return None
 
 
@@ -160,43 +163,32 @@ class _CsvFormat(CompiledFormat):
 
     def recognise(self, sample: LogSample, options: ReadOptions) -> float:
         """Return 1 where the first line is a header with a time and a name."""
-        return float(_header_of(sample, options) is not None)
+        return float(_read_header(sample, options.columns) is not None)
+
+    def layout(self, sample: LogSample, options: ReadOptions) -> LogLayout:
+        """Return delimiter and columns as the header has them; DataError where the first line is no header."""
+        header = _read_header(sample, options.columns)
+        if header is None:
+            raise DataError(
+                f"{sample.source}:{sample.first_number}: no header with a column for the time and one for the name of"
+                " the event; name them (columns: time and name)"
+            )
+        delimiter, columns = header
+        fields = sample.lines[1].split(delimiter) if len(sample.lines) > 1 else []
+        time = fields[columns[_TIME]] if columns[_TIME] < len(fields) else ""
+        unit, decimals = require_unit(time, options.unit, sample.source, sample.first_number + 1)
+        return LogLayout(unit, (decimals, ord(delimiter), *columns), sample.first_end, sample.first_number)
+
+    def describe(self, head: bytes, tail: bytes, options: ReadOptions) -> EventType:  # noqa: ARG002  as all formats
+        """Return the type with the name, plugin and level in the tail."""
+        parts = []
+        at = 0
+        for _ in range(3):
+            length = int.from_bytes(tail[at : at + 4], "little")
+            parts.append(tail[at + 4 : at + 4 + length].decode(errors="backslashreplace"))
+            at += 4 + length
+        name, plugin, level = parts
+        return EventType(name, plugin or EventType.from_name(name).plugin, level)
 
 
-def _header_of(sample: LogSample, options: ReadOptions) -> _Header | None:
-    return _read_header(sample.first_line, options.columns, sample.source, sample.first_number)
-
-
-def _layout(sample: LogSample, options: ReadOptions) -> Layout:
-    header = _header_of(sample, options)
-    if header is None:
-        raise DataError(
-            f"{sample.source}:{sample.first_number}: no header with a column for the time and one for the name of the"
-            " event; name them (columns: time and name)"
-        )
-    fields = sample.lines[1].split(header.delimiter) if len(sample.lines) > 1 else []
-    time = fields[header.columns[_TIME]] if header.columns[_TIME] < len(fields) else ""
-    unit, decimals = require_unit(time, options.unit, sample.source, sample.first_number + 1)
-    settings = (decimals, ord(header.delimiter), *header.columns)
-    return Layout(unit, settings, sample.first_end, sample.first_number)
-
-
-def _describe(head: bytes, tail: bytes, options: ReadOptions) -> EventType:  # noqa: ARG001  as all formats
-    parts = []
-    at = 0
-    for _ in range(3):
-        length = int.from_bytes(tail[at : at + 4], "little")
-        parts.append(tail[at + 4 : at + 4 + length].decode(errors="backslashreplace"))
-        at += 4 + length
-    name, plugin, level = parts
-    return EventType(name, plugin or EventType.from_name(name).plugin, level)
-
-
-FORMAT = _CsvFormat(
-    name="csv",
-    meaning="a table with a header",
-    module=__name__,
-    faults=_FAULTS,
-    layout=_layout,
-    describe=_describe,
-)
+FORMAT = _CsvFormat(name="csv", meaning="a table with a header", faults=_FAULTS)

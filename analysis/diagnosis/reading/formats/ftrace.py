@@ -17,15 +17,20 @@ from typing import Any
 import numpy as np
 
 from unperturbed.analysis.diagnosis.events import EventType
-from unperturbed.analysis.diagnosis.reading.compiled_format import CompiledFormat, Layout
-from unperturbed.analysis.diagnosis.reading.format import LogSample, ReadOptions
-from unperturbed.analysis.diagnosis.reading.line import BAD, CONTINUED, LOST, Line, event, no_event
+from unperturbed.analysis.diagnosis.reading.compiled_format import CompiledFormat, LogLayout
+from unperturbed.analysis.diagnosis.reading.formats import LogSample, ReadOptions
 from unperturbed.analysis.diagnosis.reading.scan import line_scanner
 from unperturbed.analysis.diagnosis.reading.spans import (
+    BAD,
+    CONTINUED,
+    LOST,
     Integer,
+    Line,
     append_normalised,
     compiled,
     end_of_word,
+    event,
+    no_event,
     padded,
     read_number,
     skip_whitespace,
@@ -160,23 +165,23 @@ class _FtraceFormat(CompiledFormat):
             return 1.0
         return super().recognise(sample, options)
 
+    def layout(self, sample: LogSample, options: ReadOptions) -> LogLayout:  # noqa: ARG002  as all formats
+        """Return nanoseconds, or ticks where the first time has no decimals."""
+        match = next(filter(None, map(_LINE.match, sample.lines)), None)
+        if match and "." not in match["time"]:
+            return LogLayout("ticks", (0,), sample.mark_bytes)
+        return LogLayout("ns", (9,), sample.mark_bytes)
 
-def _layout(sample: LogSample, options: ReadOptions) -> Layout:  # noqa: ARG001  as all formats
-    found = next((match for line in sample.lines if (match := _LINE.match(line))), None)
-    if found and "." not in found["time"]:
-        return Layout("ticks", (0,), sample.mark_bytes)
-    return Layout("ns", (9,), sample.mark_bytes)
-
-
-def _describe(head: bytes, tail: bytes, options: ReadOptions) -> EventType:  # noqa: ARG001  as all formats
-    if tail:
-        return EventType.from_name(tail.decode(errors="backslashreplace"))
-    name = head.decode(errors="backslashreplace")
-    if name.startswith("sys_") and name.endswith(("(", "->")):  # named as trace-cmd and perf script name them
-        entry = "enter" if name.endswith("(") else "exit"
-        return EventType(f"sys_{entry}_{name.removeprefix('sys_').rstrip('(-> ')}", "syscalls")
-    system, colon, event_name = name.partition(":")
-    return EventType(event_name, system) if colon else EventType(name, _KERNEL)
+    def describe(self, head: bytes, tail: bytes, options: ReadOptions) -> EventType:  # noqa: ARG002  the same
+        """Return the type of what an application wrote, in the tail, or of a kernel event, in the head."""
+        if tail:
+            return EventType.from_name(tail.decode(errors="backslashreplace"))
+        name = head.decode(errors="backslashreplace")
+        if name.startswith("sys_") and name.endswith(("(", "->")):  # named as trace-cmd and perf script name them
+            entry = "enter" if name.endswith("(") else "exit"
+            return EventType(f"sys_{entry}_{name.removeprefix('sys_').rstrip('(-> ')}", "syscalls")
+        system, colon, event_name = name.partition(":")
+        return EventType(event_name, system) if colon else EventType(name, _KERNEL)
 
 
 FORMAT = _FtraceFormat(
@@ -184,8 +189,5 @@ FORMAT = _FtraceFormat(
     meaning="tracefs, trace-cmd report or perf script",
     line=_LINE,
     remarks=("#", "cpus=", "CPU ", "version ="),
-    module=__name__,
     faults=_FAULTS,
-    layout=_layout,
-    describe=_describe,
 )

@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 
 from unperturbed.analysis.diagnosis.events import EventType
-from unperturbed.analysis.diagnosis.reading.compiled_format import CompiledFormat, Layout
-from unperturbed.analysis.diagnosis.reading.format import LogSample, ReadOptions
-from unperturbed.analysis.diagnosis.reading.line import (
+from unperturbed.analysis.diagnosis.reading.compiled_format import CompiledFormat, LogLayout
+from unperturbed.analysis.diagnosis.reading.formats import LogSample, ReadOptions
+from unperturbed.analysis.diagnosis.reading.scan import line_scanner
+from unperturbed.analysis.diagnosis.reading.spans import (
     BAD,
     CONTINUED,
     EVENT,
@@ -26,17 +27,14 @@ from unperturbed.analysis.diagnosis.reading.line import (
     ORDINARY,
     READY,
     RUNNING,
-    Line,
-    no_event,
-)
-from unperturbed.analysis.diagnosis.reading.scan import line_scanner
-from unperturbed.analysis.diagnosis.reading.spans import (
     Integer,
+    Line,
     append,
     append_normalised,
     compiled,
     end_of_word,
     find_near,
+    no_event,
     padded,
     skip_spaces,
     skip_whitespace,
@@ -58,7 +56,7 @@ _FAULTS = {
 }
 
 _OBJECT, _NUMBERS = 1, 2
-"""Flags of the second setting: the object is part of the tail; numbers of the word are normalised."""
+"""Flags of the setting: the object is part of the tail; numbers of the word are normalised."""
 
 _MOST_HOURS = 2_500_000
 """285 years: about 2^63 nanoseconds."""
@@ -217,13 +215,13 @@ def _parse(  # noqa: PLR0912, PLR0911 - field after field, each with its fault
     if at < stop and source[at] == _LESS:
         message = _object_end(source, at, stop)
         if message >= 0:
-            if settings[1] & _OBJECT:
+            if settings[0] & _OBJECT:
                 tail_end = append_normalised(source, at, message, tail, tail_end, False)
             at = message
     message = skip_whitespace(source, at, stop)
     tail_end = append(tail, tail_end, _NEWLINE)
     word_end = end_of_word(source, message, stop)
-    tail_end = append_normalised(source, message, word_end, tail, tail_end, settings[1] & _NUMBERS != 0)
+    tail_end = append_normalised(source, message, word_end, tail, tail_end, settings[0] & _NUMBERS != 0)
     return Line(
         np.int64(EVENT),
         time,
@@ -239,6 +237,9 @@ def _parse(  # noqa: PLR0912, PLR0911 - field after field, each with its fault
 scan = line_scanner(_parse, _role_of)
 
 
+_HEAD = re.compile(r"(?s)(?P<level>[A-Z]+) +(?P<category>[^ ]+) +(?P<file>.*?):(?P<line>\d+):(?P<function>.*)")
+
+
 class _GStreamerFormat(CompiledFormat):
     def check(self, options: ReadOptions) -> None:
         """Raise DataError where `identity` has an unknown field or none."""
@@ -246,28 +247,25 @@ class _GStreamerFormat(CompiledFormat):
         if wrong or not options.identity:
             raise DataError(f"identity consists of {', '.join(_FIELDS)}, not of {', '.join(wrong) or 'nothing'}")
 
+    def layout(self, sample: LogSample, options: ReadOptions) -> LogLayout:
+        """Return nanoseconds, with the flags that the identity asks for."""
+        flags = (_OBJECT if "object" in options.identity else 0) | (0 if options.keep_numbers else _NUMBERS)
+        return LogLayout("ns", (flags,), sample.mark_bytes)
 
-def _layout(sample: LogSample, options: ReadOptions) -> Layout:
-    flags = (_OBJECT if "object" in options.identity else 0) | (0 if options.keep_numbers else _NUMBERS)
-    return Layout("ns", (9, flags), sample.mark_bytes)
-
-
-_HEAD = re.compile(r"(?s)(?P<level>[A-Z]+) +(?P<category>[^ ]+) +(?P<file>.*?):(?P<line>\d+):(?P<function>.*)")
-
-
-def _describe(head: bytes, tail: bytes, options: ReadOptions) -> EventType:
-    start, rest = (part.decode(errors="backslashreplace") for part in (head, tail))
-    found = _HEAD.fullmatch(start)
-    if found is None:
-        raise AssertionError(f"{start!r} was read as the beginning of an event")
-    identity = options.identity
-    parts = found.groupdict()
-    parts["object"], _, parts["word"] = rest.partition("\n")
-    name = " ".join(parts[field] for field in identity if parts[field])
-    # Of a pad, <sink0:sink>, its element; of a pad that has none yet GStreamer writes <'':sink>.
-    element = parts["object"].strip("<>").partition(":")[0].replace("''", "") if "object" in identity else ""
-    plugin = parts["category"] if options.by_plugin else ""
-    return EventType(name, plugin, parts["level"] if "level" in identity else "", element)
+    def describe(self, head: bytes, tail: bytes, options: ReadOptions) -> EventType:
+        """Return the type named by the fields of the identity."""
+        start, rest = (part.decode(errors="backslashreplace") for part in (head, tail))
+        match = _HEAD.fullmatch(start)
+        if match is None:
+            raise AssertionError(f"{start!r} was read as the beginning of an event")
+        identity = options.identity
+        parts = match.groupdict()
+        parts["object"], _, parts["word"] = rest.partition("\n")
+        name = " ".join(parts[field] for field in identity if parts[field])
+        # Of a pad, <sink0:sink>, its element; of a pad that has none yet GStreamer writes <'':sink>.
+        element = parts["object"].strip("<>").partition(":")[0].replace("''", "") if "object" in identity else ""
+        plugin = parts["category"] if options.by_plugin else ""
+        return EventType(name, plugin, parts["level"] if "level" in identity else "", element)
 
 
 FORMAT = _GStreamerFormat(
@@ -277,8 +275,5 @@ FORMAT = _GStreamerFormat(
     logs_threads=True,
     counts_continued_lines=True,
     regular_levels=("DEBUG", "LOG", "TRACE", "MEMDUMP"),
-    module=__name__,
     faults=_FAULTS,
-    layout=_layout,
-    describe=_describe,
 )

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from unperturbed.analysis.compiling import compiled
 from unperturbed.analysis.diagnosis.distances.blocks import _PAIRS, abstract, learn_blocks
 from unperturbed.analysis.diagnosis.distances.counts import dropping_distance, occurrence_distance
-from unperturbed.analysis.diagnosis.distances.temporal.distance import temporal_distance
+from unperturbed.analysis.diagnosis.distances.temporal import temporal_distance
 from unperturbed.analysis.diagnosis.events import EventTrace, EventType
 from unperturbed.errors import DataError
 
@@ -95,7 +95,7 @@ def test_the_pairs_are_the_naive_twins(types, size):
     tokens = (chance.integers(0, types, size) // chance.integers(1, 8, size)).astype(np.int32)
     tokens[: size // 3] = np.tile([0, 1, 1], size)[: size // 3]
     tokens[chance.integers(0, size, 3)] = -1
-    kernel = compiled("unperturbed.analysis.diagnosis.distances.block_kernels", "recurring_pairs", _PAIRS)
+    kernel = compiled("unperturbed.analysis.diagnosis.distances.kernels", "recurring_pairs", _PAIRS)
     expected = repaired(tokens.tolist(), types, 7)
     assert expected
     assert kernel(tokens.copy(), types, 7, 1000).tolist() == [list(pair) for pair in expected]

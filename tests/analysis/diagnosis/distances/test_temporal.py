@@ -9,20 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.analysis.diagnosis.distances import naive_distances as naive
-from unperturbed.analysis.diagnosis.distances.temporal import (
-    cells as temporal_cells,
-)
-from unperturbed.analysis.diagnosis.distances.temporal import (
-    distance as temporal,
-)
-from unperturbed.analysis.diagnosis.distances.temporal import (
-    kernels as temporal_kernels,
-)
-from unperturbed.analysis.diagnosis.distances.temporal import (
-    search as temporal_search,
-)
-from unperturbed.analysis.diagnosis.distances.temporal.distance import temporal_distance
-from unperturbed.analysis.diagnosis.distances.temporal.search import search
+from unperturbed.analysis.diagnosis.distances import kernels, temporal, temporal_search
+from unperturbed.analysis.diagnosis.distances.temporal import temporal_distance
+from unperturbed.analysis.diagnosis.distances.temporal_search import search
 from unperturbed.analysis.diagnosis.events import EventTrace
 from unperturbed.errors import DataError
 
@@ -97,7 +86,7 @@ def test_all_ways_to_compute_the_cells_agree(variant, narrow, one, other, band):
     if not min(cells.shape):
         return
     if band is not None:
-        cells = cells.within(band)
+        cells = dataclasses.replace(cells, band=band)
     dense = dataclasses.replace(cells, is_sparse=False, narrow=narrow).saved()
     sparse = dataclasses.replace(cells, is_sparse=True).saved()
     assert dense.tolist() == sparse.tolist()
@@ -126,9 +115,9 @@ def test_long_traces_over_many_strips_agree(variant, sizes, types, longest):
         for sparse, narrow in ((False, True), (False, False), (True, True))
     ]
     for part in (cells.band, (-300, 250), (min(0, sizes[1] - sizes[0]) - 40, max(0, sizes[1] - sizes[0]) + 40)):
-        narrow, wide, sparse = (made.within(part).saved() for made in kept)
+        narrow, wide, sparse = (dataclasses.replace(made, band=part).saved() for made in kept)
         assert narrow.tolist() == wide.tolist() == sparse.tolist()
-        backwards = kept[0].within(part).backwards
+        backwards = dataclasses.replace(kept[0], band=part).backwards
         assert backwards.saved()[-1] == narrow[-1]
     for made_of in kept:
         found = search(made_of, None)
@@ -144,7 +133,7 @@ def test_matching_cells_alone_are_gone_through_where_they_are_few(variant):
 
 
 def test_the_choice_of_32_bits_knows_how_many_rows_a_strip_has():
-    assert temporal_cells._STRIP_ROWS == temporal_kernels._ROWS
+    assert temporal_search._STRIP_ROWS == kernels._ROWS
 
 
 def test_the_script_is_found_in_parts_too(monkeypatch):
@@ -339,8 +328,8 @@ def test_long_pauses_and_epoch_timestamps_do_not_widen_the_numbers():
     start = 1_700_000_000 * 10**9
     one = [(start + 10**6 * number + (10**12 if number > 50 else 0), "ab"[number % 2]) for number in range(100)]
     found = temporal_distance(trace_of(one, unit="ns"), trace_of(one[1:], unit="ns"))
-    assert found._found is not None
-    assert found._found.cells.narrow
+    assert found._path is not None
+    assert found._path.cells.narrow
     assert found.total == 1.02  # the first event is gone, and with it the gap before the second
 
 

@@ -1,4 +1,6 @@
-"""The compiled loops of the temporal distance: all cells at once on vectors, or only the cells where events match.
+"""The compiled loops of the temporal distance, and of blocks.
+
+The temporal distance goes through all cells at once on vectors, or through the cells where events match alone.
 
 Where e_i ≠ f_j, definition 4 asks the diagonal step the cost of a deletion and an insertion, which the two other steps
 give anyhow. So a distance is what all deletions and insertions cost, less what matches save. The *saving* of a matching
@@ -7,7 +9,7 @@ save together is
 
     s(i, j) = max(s(i − 1, j), s(i, j − 1), s(i − 1, j − 1) + saving(i, j)).
 
-All numbers are whole (`cells` chooses their unit), so that every way to compute them gives the same to the
+All numbers are whole (`Cells` chooses their unit), so that every way to compute them gives the same to the
 last bit.
 
 `dense` goes through all cells, by anti-diagonals of a strip of rows. It carries differences, v(i, j) = s(i, j) − s(i −
@@ -21,15 +23,21 @@ neighbours in all arrays, and the loop over them becomes one over vectors. Cells
 nothing and are left out.
 
 `sparse` goes through matching cells alone, row by row, with the running maxima of a Fenwick tree over the columns.
+
+Of blocks, `recurring_pairs` makes recurring pairs one token, and `cover` covers a trace by the fewest blocks.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from unperturbed.analysis.compiling import compilable
+from unperturbed.common.extras import load_library
+
+Dict, int64 = load_library("numba.typed").Dict, load_library("numba").int64
 
 _ROWS = 1024
 """Of a strip: seven arrays of 32 bits of this length fit a first cache of 32 KiB."""
@@ -167,16 +175,6 @@ def dense(
 
 
 @compilable
-def _saving(
-    kinds: Any, values: Any, reach: Any, other_kinds: Any, other_values: Any, own: Any, shift: int, i: int, j: int
-) -> Any:
-    if kinds[i] != other_kinds[j]:
-        return 0
-    cost = own[i] if len(own) and j - i == shift else abs(values[i] - other_values[j])
-    return max(reach[i] - cost, 0)
-
-
-@compilable
 def _columns_by_type(kinds: Any, types: int) -> Any:
     """Return the columns of each type in order, one type after another, and where each begins."""
     starts = np.zeros(types + 1, np.int64)
@@ -304,8 +302,9 @@ def steps(
         for j in range(columns):
             above = row_above[j + 1]
             saving = nothing
-            if band[0] <= j - i <= band[1]:
-                saving = _saving(kinds, values, reach, other_kinds, other_values, own, shift, i, j)
+            if kinds[i] == other_kinds[j] and band[0] <= j - i <= band[1]:
+                cost = own[i] if len(own) and j - i == shift else abs(values[i] - other_values[j])
+                saving = max(reach[i] - cost, nothing)
             best, step = above, DELETED
             if before > best:
                 best, step = before, INSERTED
@@ -326,3 +325,100 @@ def steps(
         if step != DELETED:
             j -= 1
     return saved
+
+
+@compilable
+def _count(counts: Any, first: Any, second: Any, more: int) -> None:
+    """Add to the count of a pair; nothing pairs with the end of a trace."""
+    if first >= 0 and second >= 0:
+        key = (np.int64(first) << 32) | np.int64(second)
+        counts[key] = counts.get(key, np.int64(0)) + more
+
+
+def recurring_pairs(tokens: Any, types: int, longest: int, most: int) -> Any:
+    """Replace the most frequent pair of neighbours by a new token, as long as the description gets shorter (Re-Pair).
+
+    The description is the tokens and the two of each rule, at log₂ of the number of different tokens each.
+
+    `tokens`: array of int32, shape (tokens,). Types of events, from 0; −1 after each trace. It is overwritten.
+    Result: array of int32, shape (rules, 2). The pair that each token from `types` on represents.
+    """
+    rules = np.empty((most, 2), np.int32)
+    lengths = np.ones(types + most, np.int64)
+    counts = Dict.empty(int64, int64)
+    size, present = len(tokens), 0
+    for at in range(size):
+        present += tokens[at] >= 0
+        if at + 1 < size:
+            _count(counts, tokens[at], tokens[at + 1], 1)
+    made = 0
+    # Each turn replaces the most frequent pair, while the description gets shorter. The table's counts stay those of
+    # the tokens: replacing a pair only changes the pairs with the tokens before and after it.
+    while made < most:
+        best, best_count = np.int64(-1), np.int64(0)
+        for key, count in counts.items():
+            better = count > best_count or (count == best_count and key < best)
+            if count > 0 and better and lengths[key >> 32] + lengths[key & 0xFFFFFFFF] <= longest:
+                best, best_count = key, count
+        different, described = types + made, present + 2 * made
+        shorter = (described - best_count + 2) * math.log2(different + 1)
+        if best < 0 or shorter >= described * math.log2(max(different, 2)):
+            break
+        first, second, new = np.int32(best >> 32), np.int32(best & 0xFFFFFFFF), np.int32(types + made)
+        rules[made, 0], rules[made, 1] = first, second
+        lengths[new] = lengths[first] + lengths[second]
+        written, at = 0, 0
+        while at < size:
+            if at + 1 < size and tokens[at] == first and tokens[at + 1] == second:
+                before = tokens[written - 1] if written else np.int32(-1)
+                after = tokens[at + 2] if at + 2 < size else np.int32(-1)
+                _count(counts, before, first, -1)
+                _count(counts, before, new, 1)
+                _count(counts, second, after, -1)
+                _count(counts, new, after, 1)
+                tokens[written] = new
+                present -= 1
+                at += 2
+            else:
+                tokens[written] = tokens[at]
+                at += 1
+            written += 1
+        size = written
+        counts[best] = np.int64(0)
+        made += 1
+    return rules[:made]
+
+
+def cover(events: Any, types: int, edges: Any, targets: Any, block_of: Any) -> Any:
+    """Cut a trace into the fewest blocks and single events; of equally few, the first block is the longest.
+
+    `events`: array of int32, shape (events,). Types of the trace's events.
+    `edges`: array of int64, shape (edges,). Of a prefix tree of the blocks, sorted: node × types + event. The root is
+    0.
+    `targets`: array of int32, shape (edges,). The node to which each edge leads.
+    `block_of`: array of int32, shape (nodes,). The block that ends at a node, −1 where none does.
+    Result `starts`: int64, shape (blocks,). The first event of each block.
+    Result `blocks`: int32, shape (blocks,). Which block it is, −1 for a single event.
+    """
+    size = len(events)
+    fewest, taken, chosen = np.zeros(size + 1, np.int64), np.ones(size, np.int64), np.full(size, -1, np.int32)
+    # From the end: fewest[start] is the least number of pieces for the events from `start` on, taken[start] the length
+    # of the first piece. The prefix tree gives all blocks that begin there; a longer one that is as good replaces a
+    # shorter one.
+    for start in range(size - 1, -1, -1):
+        fewest[start] = fewest[start + 1] + 1
+        node, at = np.int64(0), start
+        while at < size:
+            edge = node * types + events[at]
+            place = np.searchsorted(edges, edge)
+            if place == len(edges) or edges[place] != edge:
+                break
+            node, at = np.int64(targets[place]), at + 1
+            if block_of[node] >= 0 and fewest[at] + 1 <= fewest[start]:
+                fewest[start], taken[start], chosen[start] = fewest[at] + 1, at - start, block_of[node]
+    starts, blocks = np.empty(fewest[0], np.int64), np.empty(fewest[0], np.int32)
+    at = 0
+    for number in range(fewest[0]):
+        starts[number], blocks[number] = at, chosen[at]
+        at += taken[at]
+    return starts, blocks

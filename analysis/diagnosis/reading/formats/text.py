@@ -1,16 +1,37 @@
-"""Logs of any form, by a regular expression that the user gives."""
+"""A time and a name on each line: `timestamp name` as in figure 1 of the paper, or any line by a regular expression."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Any
 
 from unperturbed.analysis.diagnosis.events import EventType, Unit
-from unperturbed.analysis.diagnosis.reading.format import DECIMALS, LineParser, PlainFormat, ReadOptions
+from unperturbed.analysis.diagnosis.reading.compiled_format import CompiledFormat, LogLayout
+from unperturbed.analysis.diagnosis.reading.formats import (
+    DECIMALS,
+    LineParser,
+    LogSample,
+    PlainFormat,
+    ReadOptions,
+    require_unit,
+)
+from unperturbed.analysis.diagnosis.reading.scan import line_scanner
+from unperturbed.analysis.diagnosis.reading.spans import (
+    BAD,
+    CONTINUED,
+    Integer,
+    Line,
+    compiled,
+    event,
+    no_event,
+    read_number,
+    skip_whitespace,
+)
 from unperturbed.errors import DataError
 
 _GROUPS = {"time", "name", "plugin", "level"}
-_NUMBER = re.compile(r"(\d+)(?:\.(\d+))?")
+_DECIMAL = re.compile(r"(\d+)(?:\.(\d+))?")
 _CLOCK = re.compile(r"(\d+):(\d\d):(\d\d)(?:[.,](\d+))?")
 _LARGEST = 2**63 - 1
 
@@ -32,10 +53,10 @@ class _PatternParser:
 
     def parse(self, line: str) -> tuple[int, EventType]:
         """Return timestamp and type of a line's event; a ValueError describes a line that has none."""
-        found = self._pattern.search(line)
-        if not found:
+        match = self._pattern.search(line)
+        if not match:
             raise ValueError("the pattern does not match")
-        parts = found.groupdict()
+        parts = match.groupdict()
         text, name = parts["time"] or "", parts["name"]
         time = self._time(text)
         if time is None or not name:
@@ -44,7 +65,7 @@ class _PatternParser:
         return time, EventType(name, plugin, parts.get("level") or "")
 
     def _time(self, text: str) -> int | None:
-        number, clock = _NUMBER.fullmatch(text), _CLOCK.fullmatch(text)
+        number, clock = _DECIMAL.fullmatch(text), _CLOCK.fullmatch(text)
         if clock:
             hours, minutes, seconds, decimals = clock.groups()
             whole = str((int(hours) * 60 + int(minutes)) * 60 + int(seconds))
@@ -68,7 +89,7 @@ class _PatternParser:
     def _fault(self, time: str, name: str | None) -> str:
         if not name:
             return "the name is empty"
-        number = _NUMBER.fullmatch(time)
+        number = _DECIMAL.fullmatch(time)
         if number and number[2] is not None and (self._unit is None or self._unit == "ticks"):
             return f"the timestamp {time} has decimals; say its unit: s, ms or us"
         return f"the time {time!r} is not a number and no hours:minutes:seconds, or not like that of the first event"
@@ -77,16 +98,16 @@ class _PatternParser:
 def _compile(pattern: str) -> re.Pattern[str]:
     """Compile the user's expression; DataError where it is none, or lacks a group."""
     try:
-        compiled = re.compile(pattern)
+        expression = re.compile(pattern)
     except re.error as error:
         raise DataError(f"the pattern {pattern!r} is not a regular expression: {error}") from error
-    groups = set(compiled.groupindex)
+    groups = set(expression.groupindex)
     if not {"time", "name"} <= groups <= _GROUPS:
         raise DataError(
             f"the pattern {pattern!r} names the groups {sorted(groups)}; name (?P<time>…) and (?P<name>…), and plugin"
             " and level if you like"
         )
-    return compiled
+    return expression
 
 
 class _PatternFormat(PlainFormat):
@@ -101,4 +122,51 @@ class _PatternFormat(PlainFormat):
         return parser.parse, parser.result_unit
 
 
-FORMAT = _PatternFormat(name="pattern", meaning="any line, by a regular expression")
+PATTERN = _PatternFormat(name="pattern", meaning="any line, by a regular expression")
+
+
+_NUMBER, _LARGE, _NAME = range(BAD, BAD + 3)
+_FAULTS = {
+    _NUMBER: "it does not begin with a timestamp, a non-negative number like that of the first event",
+    _LARGE: "the timestamp is over 2^63",
+    _NAME: "no name behind the timestamp",
+}
+_LINE = re.compile(r"\s*(?P<time>\d+(?:\.\d+)?)\s+\S")
+_HASH = 35
+
+
+@compiled
+def _parse(source: Any, start: Integer, stop: Integer, settings: Any, tail: Any) -> Line:  # noqa: ARG001
+    """Parse one line; the head is the name, which may hold spaces."""
+    at = skip_whitespace(source, start, stop)
+    if source[at] == _HASH:
+        return no_event(CONTINUED)
+    time, end = read_number(source, at, stop, settings[0])
+    if end < 0:
+        return no_event(_NUMBER if end == -1 else _LARGE)
+    name = skip_whitespace(source, end, stop)
+    if name == end and end < stop:
+        return no_event(_NUMBER)
+    if name == stop:
+        return no_event(_NAME)
+    while source[stop - 1] == 32 or source[stop - 1] == 9:
+        stop -= 1
+    return event(time, name, stop, 0)
+
+
+scan = line_scanner(_parse)
+
+
+class _SimpleFormat(CompiledFormat):
+    def layout(self, sample: LogSample, options: ReadOptions) -> LogLayout:
+        """Return the unit that the first timestamp and the user give."""
+        match = next(filter(None, map(_LINE.match, sample.lines)), None)
+        unit, decimals = require_unit(match["time"] if match else "", options.unit, sample.source, 1)
+        return LogLayout(unit, (decimals,), sample.mark_bytes)
+
+    def describe(self, head: bytes, tail: bytes, options: ReadOptions) -> EventType:  # noqa: ARG002  as all formats
+        """Return the type with the name in the head."""
+        return EventType.from_name(head.decode(errors="backslashreplace"))
+
+
+SIMPLE = _SimpleFormat(name="simple", meaning="timestamp and name", line=_LINE, faults=_FAULTS)

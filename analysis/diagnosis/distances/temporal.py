@@ -14,10 +14,15 @@ from typing import ClassVar, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from unperturbed.analysis.diagnosis.distances.counts import require_one_unit
-from unperturbed.analysis.diagnosis.distances.result import EventDistance
-from unperturbed.analysis.diagnosis.distances.temporal.cells import Cells, Variant, cells_of
-from unperturbed.analysis.diagnosis.distances.temporal.search import Found, best_matches, search
+from unperturbed.analysis.diagnosis.distances.counts import EventDistance, require_one_unit
+from unperturbed.analysis.diagnosis.distances.temporal_search import (
+    Cells,
+    CheapestPath,
+    Variant,
+    best_matches,
+    cells_of,
+    search,
+)
 from unperturbed.analysis.diagnosis.events import TICKS_A_SECOND, EventTrace, EventType, shared_ids
 from unperturbed.errors import DataError
 
@@ -164,7 +169,7 @@ class TemporalDistance(EventDistance):
     move_cost: float
     exact: bool
     _traces: tuple[EventTrace, EventTrace]
-    _found: Found | None
+    _path: CheapestPath | None
     _weights: Mapping[EventType, float]
 
     def _values(self) -> tuple[float, Mapping[str, float]]:
@@ -178,13 +183,13 @@ class TemporalDistance(EventDistance):
         DataError
             Only plugins were compared, each by itself.
         """
-        if self._found is None:
+        if self._path is None:
             raise DataError(
                 'only the plugins were compared, each by itself; leave out per_plugin="only",'
                 " or compare trace.of(plugin)"
             )
-        matches = best_matches(self._found)
-        cells = self._found.cells
+        matches = best_matches(self._path)
+        cells = self._path.cells
         costs = (cells.costs(matches[:, 0], matches[:, 1]) * float(cells.unit)).astype(np.float64)
         return EditScript(*self._traces, matches, costs, self._weights)
 
@@ -277,7 +282,7 @@ def temporal_distance(
     each_tick = _move_cost(move_cost, weights, max(reference.duration, trace.duration, 1), reference.unit)
     plugins = tuple(dict.fromkeys(kind.plugin for kind in types)) if per_plugin else ()
 
-    def compare(one: EventTrace, other: EventTrace) -> Found:
+    def compare(one: EventTrace, other: EventTrace) -> CheapestPath:
         return search(_cells(one, other, weights, each_tick, variant), band)
 
     whole = None if per_plugin == "only" else compare(reference, trace)

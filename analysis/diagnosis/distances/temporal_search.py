@@ -1,4 +1,4 @@
-"""The cells of the temporal distance in whole numbers: costs in a unit that divides them all.
+"""The cells of the temporal distance in whole numbers, and the cheapest way through them, in linear memory.
 
 V and the weights are taken as the fractions that they are (0.3 is 3/10), and the unit of cost is the largest that
 divides V and all 2 w(e). Times are multiplied by V in this unit, so that a match costs the difference of two numbers.
@@ -6,9 +6,10 @@ divides V and all 2 w(e). Times are multiplied by V in this unit, so that a matc
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, Literal
@@ -24,7 +25,7 @@ Variant = Literal["gaps", "paper", "mannila"]
 _Whole = NDArray[np.int64]
 _Kinds = NDArray[np.int32]
 
-_MODULE = "unperturbed.analysis.diagnosis.distances.temporal.kernels"
+_MODULE = "unperturbed.analysis.diagnosis.distances.kernels"
 _EVENTS = "const int32[::1], const int64[::1], const int64[::1], const int32[::1], const int64[::1]"
 _DENSE = f"{_EVENTS}, const int64[::1], int64, const int64[::1], boolean"
 _SPARSE = (f"{_EVENTS}, const int64[::1], int64, const int64[::1], boolean",)
@@ -45,9 +46,9 @@ _DENSE_S, _MATCHING_S, _USEFUL_S = 0.22e-9, 1.2e-9, 25e-9
 class Cells:
     """A matrix of cells: rows are events of the reference, columns those of the trace."""
 
-    # kinds, other_kinds: (rows,): Types of the events.
+    # kinds, values: (rows,): Types of the events, and their times or inter-event times in units of cost: a match costs
+    # the difference of two values. other_kinds, other_values: (columns,): The same of the trace.
     kinds: _Kinds
-    # values, other_values: (rows,): Times or inter-event times, in units of cost: a match costs the difference.
     values: _Whole
     reach: _Whole  # (rows,): 2 w(e) of each row's event
     other_kinds: _Kinds
@@ -58,9 +59,9 @@ class Cells:
     lightest: Fraction  # The smallest weight of all events, in what weights are given in
     ordered: bool  # Values never fall
     narrow: bool  # Differences fit 32 bits
-    band: tuple[int, int]  # (int, int): The least and the largest column less row that can match
+    band: tuple[int, int]  # The least and the largest column less row that can match
     is_sparse: bool = False  # Matching cells alone are fewer than can be computed in the time of all
-    shift: int = field(default=0)
+    shift: int = 0
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -83,10 +84,6 @@ class Cells:
             band=(columns - rows - high, columns - rows - low),
             shift=columns - rows - self.shift,
         )
-
-    def within(self, band: tuple[int, int]) -> Cells:
-        """Return the same with matches only in a band."""
-        return replace(self, band=band)
 
     def part(self, rows: slice, columns: slice) -> Cells:
         """Return some rows and columns."""
@@ -111,8 +108,8 @@ class Cells:
     def saved(self) -> _Whole:
         """Return the most that all rows save with the first j columns: int64, shape (columns + 1,)."""
         if self.is_sparse:
-            found: _Whole = compiled(_MODULE, "sparse", _SPARSE)(*self._arguments, self.ordered)
-            return found
+            saved: _Whole = compiled(_MODULE, "sparse", _SPARSE)(*self._arguments, self.ordered)
+            return saved
         cell = "int32" if self.narrow else "int64"
         differences = np.zeros(self.shape[1], dtype=cell)
         compiled(_MODULE, "dense", (f"{_DENSE}, {cell}[::1]",))(*self._arguments, self.ordered, differences)
@@ -138,10 +135,6 @@ class Cells:
         both = np.arange(min(self.shape))
         differs = (self.kinds[both] != self.other_kinds[both]) | (self.costs(both, both) > 0)
         return int(differs.argmax()) if differs.any() else len(both)
-
-    def same_at_the_end(self) -> int:
-        """Return how many last rows match the columns as far from the end at no cost."""
-        return self.backwards.same_at_the_start()
 
 
 def cells_of(
@@ -233,8 +226,8 @@ def _whole_costs(
     if move_cost and not whole[0]:
         raise DataError(
             f"a tick costs {float(move_cost):g} and an event weighs up to {float(max(weights)):g}: that is too far "
-            "apart for traces of "
-            f"{events:,} events over {span:,} ticks. Give a larger move_cost or a coarser unit of time."
+            f"apart for traces of {events:,} events over {span:,} ticks. Give a larger move_cost or a coarser unit of "
+            "time."
         )
     return unit, whole[0], whole[1:]
 
@@ -284,3 +277,124 @@ def _cells_in_windows(cells: Cells) -> float:
     if len(cells.own):
         first, end = np.minimum(first, top), np.maximum(end, np.minimum(last + 1, columns))
     return float(((last - top + 1) * np.maximum(end - first, 0)).sum())
+
+
+_LOG = logging.getLogger("unperturbed.analysis.diagnosis")
+
+_WHOLE_CELLS = 1 << 20
+"""Parts with at most this number of cells are recorded, at a byte a cell."""
+
+_FIRST_BAND, _WIDER = 1024, 8
+_WORTH_A_BAND = 1 << 26
+"""Cells from which on it is first tried whether a band is enough; it costs at most a seventh more where none is."""
+
+_WORTH_A_WORD = 1 << 38
+"""Cells that take about a minute."""
+
+
+@dataclass(frozen=True)
+class CheapestPath:
+    """What a search found, without the path itself."""
+
+    saved: int  # The most that matches save, in units of cost
+    cells: Cells  # Those searched, which may be a band
+    exact: bool  # No path outside the band can be cheaper
+
+    @property
+    def cost(self) -> float:
+        """What the path costs, rounded once."""
+        return float((self.cells.weights - 2 * self.saved) * self.cells.unit / 2)
+
+
+def search(cells: Cells, band: int | None) -> CheapestPath:
+    """Return what is saved at most, in a band or, without one, in all cells.
+
+    A way that leaves the band |column − row| ≤ band (wider by the difference in length) holds at least band + 1
+    deletions and as many insertions, beside those that the difference in length asks for. Where the cheapest way inside
+    costs no more than they do it is the cheapest of all. Without a band, bands that widen are tried before all cells
+    are: two long traces that differ little take time in proportion to their length (cf. Wu et al., the paper's
+    reference [13]).
+    """
+    rows, columns = cells.shape
+    if band is not None:
+        return _search_band(cells, band)
+    if rows * columns >= _WORTH_A_BAND:
+        width = _FIRST_BAND
+        while 2 * width * rows < rows * columns // _WIDER:
+            path = _search_band(cells, width)
+            if path.exact:
+                return path
+            width *= _WIDER
+        if rows * columns >= _WORTH_A_WORD:
+            text = "comparing %s × %s events, which takes minutes; a band, or plugins alone, takes less"
+            _LOG.info(text, f"{rows:,}", f"{columns:,}")
+    return CheapestPath(_saved(cells), cells, True)
+
+
+def _search_band(cells: Cells, band: int) -> CheapestPath:
+    rows, columns = cells.shape
+    within = replace(cells, band=(min(0, columns - rows) - band, max(0, columns - rows) + band))
+    saved = _saved(within)
+    leaving = cells.lightest * (2 * band + 2 + abs(columns - rows))
+    covers_all = band >= min(rows, columns) - 1
+    return CheapestPath(saved, within, covers_all or (cells.weights - 2 * saved) * cells.unit / 2 <= leaving)
+
+
+def _saved(cells: Cells) -> int:
+    """Return what is saved at most; what both ends match at no cost is not searched."""
+    inner, start, end = _inner(cells)
+    saved = int(cells.reach[:start].sum()) + int(cells.reach[cells.shape[0] - end :].sum())
+    if min(inner.shape):
+        saved += int(inner.saved()[-1])
+    return saved
+
+
+def _inner(cells: Cells) -> tuple[Cells, int, int]:
+    """Return the cells between the ends that match at no cost, and how many match at the start and at the end.
+
+    An event that matches the one at the same end at no cost saves all it can: whatever else one of both were matched
+    with could be exchanged for it.
+    """
+    rows, columns = cells.shape
+    start = cells.same_at_the_start()
+    end = cells.part(slice(start, rows), slice(start, columns)).backwards.same_at_the_start()
+    return cells.part(slice(start, rows - end), slice(start, columns - end)), start, end
+
+
+def best_matches(path: CheapestPath) -> NDArray[np.int64]:
+    """Return rows and columns that match on a path that saves most: int64, shape (matches, 2).
+
+    Hirschberg's way: where the cheapest path crosses the middle row is known from what the rows above save with the
+    first columns and those below with the last ones. Memory is linear, and each cell is computed twice on average.
+    """
+    cells = path.cells
+    rows, columns = cells.shape
+    column_of = np.full(rows, -1, dtype=np.int64)
+    parts = [(0, rows, 0, columns)]
+    # Some cheapest path goes through all parts that are left, and matches as `column_of` has it between them.
+    while parts:
+        top, bottom, left, right = parts.pop()
+        inner, start, end = _inner(cells.part(slice(top, bottom), slice(left, right)))
+        column_of[top : top + start] = np.arange(left, left + start)
+        column_of[bottom - end : bottom] = np.arange(right - end, right)
+        top, left, bottom, right = top + start, left + start, bottom - end, right - end
+        if top == bottom or left == right:
+            continue
+        if bottom - top == 1 or (bottom - top) * (right - left) <= _WHOLE_CELLS:
+            matched = inner.matched()
+            column_of[top:bottom] = np.where(matched >= 0, matched + left, -1)
+            continue
+        middle = (top + bottom) // 2
+        above = cells.part(slice(top, middle), slice(left, right)).saved()
+        mirrored = slice(rows - bottom, rows - middle), slice(columns - right, columns - left)
+        below = cells.backwards.part(*mirrored).saved()
+        crossing = left + int((above + below[::-1]).argmax())
+        parts += [(top, middle, left, crossing), (middle, bottom, crossing, right)]
+    matching = np.flatnonzero(column_of >= 0)
+    matches = np.column_stack((matching, column_of[matching]))
+    saved = int((cells.reach[matching] - cells.costs(matches[:, 0], matches[:, 1])).sum())
+    if saved != path.saved:
+        raise AssertionError(
+            f"the script saves {saved} and the distance {path.saved}: a fault of this program; please report it"
+        )
+    return matches
