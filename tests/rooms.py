@@ -45,7 +45,7 @@ ORDER: Mapping[str, tuple[str, ...]] = {
     ),
     "analysis/alignment": ("dtw",),
     "analysis/diagnosis": ("reading", "distances", "kinds"),
-    "analysis/structure": ("classes", "sequence", "decomposition", "dictionary", "comparison"),
+    "analysis/structure": ("classes", "dictionary"),
     "analysis/causal": ("table", "independence", "regression", "derived_tables", "discovery", "model", "html"),
     "analysis/report": ("campaign", "partition"),
     "harness/exports": ("content", "perfetto"),

@@ -25,15 +25,115 @@ and none of this is encoded.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unperturbed.analysis.structure.decomposition.segmentation import Decomposition, WordMasks, decompose_encoded
-from unperturbed.analysis.structure.dictionary.symbol_code import SymbolCode, has_equal_neighbours
-from unperturbed.analysis.structure.sequence.encoding import AnySequence, Encoded, encode
+from unperturbed.analysis.structure.segmentation import Decomposition, WordMasks, decompose_encoded
+from unperturbed.analysis.structure.symbols import AnySequence, Encoded, encode
+
+_HALVINGS = 100
+_MOST = 0.4999
+"""Largest share of a symbol: where it is every second one, there is no such chain, but one that comes so near."""
+_LEAST = 1e-300
+
+
+@dataclass(frozen=True, eq=False)
+class SymbolCode:
+    """Bits of literal symbols."""
+
+    # (symbols,): They add up to 1. Where runs are collapsed, symbol c comes after another one, b, with the chance w_c
+    # / (1 − w_b).
+    weights: NDArray[np.float64]
+    is_collapsed: bool  # No two neighbours of the sequence are equal
+
+    @classmethod
+    def of(cls, encoded: Encoded) -> SymbolCode:
+        """Return the code by the counts of a sequence's symbols; symbols that only words have count half."""
+        counts = np.bincount(encoded.codes, minlength=len(encoded.alphabet)).astype(np.float64)
+        counts[counts == 0] = 0.5
+        shares = counts / max(float(counts.sum()), 1.0)
+        is_collapsed = not has_equal_neighbours(encoded.codes)
+        return cls(_weights(shares) if is_collapsed else shares, is_collapsed)
+
+    @property
+    def insertion(self) -> float:
+        """Bits of an inserted symbol: one of all, or of those that differ from the one before it."""
+        return float(np.log2(max(len(self.weights) - self.is_collapsed, 1)))
+
+    @cached_property
+    def _alone(self) -> NDArray[np.float64]:
+        """Bits of each symbol where it may follow itself."""
+        return np.asarray(-np.log2(self.weights), np.float64)
+
+    @cached_property
+    def _after(self) -> NDArray[np.float64]:
+        """Bits that the symbol after each takes more: it is another one."""
+        return np.asarray(np.log2(np.maximum(1 - self.weights, _LEAST)), np.float64)
+
+    def literal_bits(
+        self, codes: NDArray[np.integer], starts: NDArray[np.int64] | None = None, *, as_collapsed: bool | None = None
+    ) -> NDArray[np.float64]:
+        """Return the bits of each symbol of a text, or of several that begin at `starts`: shape (n,).
+
+        `as_collapsed` is whether the decoder may rely on neighbours that differ; as in the sequence by default.
+        """
+        bits: NDArray[np.float64] = self._alone[codes]
+        if self.is_collapsed if as_collapsed is None else as_collapsed:
+            after = self._after[codes[:-1]]
+            after[(np.empty(0, np.int64) if starts is None else starts[1:]) - 1] = 0.0
+            bits[1:] += after
+        return bits
+
+
+def has_equal_neighbours(codes: NDArray[np.int32]) -> bool:
+    """Tell whether a symbol is followed by itself."""
+    return bool((codes[1:] == codes[:-1]).any())
+
+
+def _weights(shares: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return w with w_c (1 − w_c) in the proportion of the shares: the chain above visits symbols as often.
+
+    The chain is reversible, w_b (1 − w_b) · w_c / (1 − w_b) = w_b · w_c, so that its stationary shares are w (1 − w).
+    Each w solves w (1 − w) = s · share, the smaller root, or for the most frequent symbol the larger one where that is
+    needed; s is such that they add up to 1.
+    """
+    if len(shares) < 3:
+        return np.full(len(shares), 1 / max(len(shares), 1))
+    most = int(shares.argmax())
+    if shares[most] > _MOST:
+        shares = shares * ((1 - _MOST) / (1 - shares[most]))
+        shares[most] = _MOST
+    highest = 1 / (4 * float(shares[most]))
+    larger = float(_roots(shares, highest, most, larger=False).sum()) < 1
+
+    def beyond(scale: float) -> float:
+        return float(_roots(shares, scale, most, larger=larger).sum()) - 1
+
+    # With the smaller roots alone the sum grows with s; with one larger root it is above 1 for a small s and below for
+    # the highest.
+    low, high = 0.0, highest
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        if (beyond(middle) > 0) != larger:
+            high = middle
+        else:
+            low = middle
+    weights = _roots(shares, high if larger else low, most, larger=larger)
+    normalised: NDArray[np.float64] = weights / weights.sum()
+    return normalised
+
+
+def _roots(shares: NDArray[np.float64], scale: float, most: int, *, larger: bool) -> NDArray[np.float64]:
+    spread = np.sqrt(np.maximum(1 - 4 * scale * shares, 0.0))
+    roots: NDArray[np.float64] = 2 * scale * shares / (1 + spread)
+    if larger:
+        roots[most] = (1 + spread[most]) / 2
+    return roots
+
 
 _ROUNDS = 20
 _FIRST_RATES = 0.05, 0.001
@@ -107,11 +207,6 @@ class Counts:
         return cls(segments, edited, size + int(segments[:-1].sum()), edited, size, 2)
 
     @property
-    def key(self) -> tuple[Hashable, ...]:
-        """All counts as one value that can be compared."""
-        return (*self.segments.tolist(), self.insertions, self.gaps, self.deletions, self.kept, self.stretch_symbols)
-
-    @property
     def mean_uses(self) -> float:
         """Mean number of segments of a word."""
         return float(self.segments.sum()) / len(self.segments)
@@ -182,6 +277,12 @@ class Prices:
         stretch = float(indices[-1]) + last - more
         symbols, constant = literal_bits + more - tilt, tilt * len(literal_bits)
         return cls(words, (insert + delete) / 2, stretch, symbols, constant, each, not_inserted)
+
+    def decompose(self, encoded: Encoded, *, merging: bool) -> Decomposition:
+        """Return the cheapest decomposition at these prices; with `merging` as for `Counts.of`."""
+        merged = -self.each if merging else math.nan
+        found = decompose_encoded(encoded, None, self.words, self.edit, self.stretch, self.symbols, merged_price=merged)
+        return replace(found, cost=float(found.edits))
 
     def further_words(self, lengths: NDArray[np.int64], index_bits: float) -> NDArray[np.float64]:
         """Return the prices of further words of these lengths that take so many bits to choose."""
@@ -282,11 +383,7 @@ def _iterate(encoded: Encoded, code: SymbolCode, counts: Counts) -> tuple[Decomp
     best: tuple[Decomposition, DescriptionLength] | None = None
     for _ in range(_ROUNDS):
         prices = Prices.of(counts, lengths, literal_bits, code.insertion)
-        merged = -prices.each if code.is_collapsed else math.nan
-        found = decompose_encoded(
-            encoded, None, prices.words, prices.edit, prices.stretch, prices.symbols, merged_price=merged
-        )
-        found = replace(found, cost=float(found.edits))
+        found = prices.decompose(encoded, merging=code.is_collapsed)
         counts = Counts.of(found, merging=code.is_collapsed)
         bits = encoded_length(found, code, counts)
         if best is not None and bits.total >= best[1].total:

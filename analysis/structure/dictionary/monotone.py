@@ -28,20 +28,19 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unperturbed.analysis.structure.decomposition.distances import indel_distances, square
-from unperturbed.analysis.structure.decomposition.segmentation import (
+from unperturbed.analysis.structure.dictionary.description_length import (
+    DescriptionLength,
+    SymbolCode,
+    encoded_length,
+    shortest_decomposition,
+)
+from unperturbed.analysis.structure.segmentation import (
     Decomposition,
     decompose,
     decompose_encoded,
     first_decomposition,
 )
-from unperturbed.analysis.structure.dictionary.description_length import (
-    DescriptionLength,
-    encoded_length,
-    shortest_decomposition,
-)
-from unperturbed.analysis.structure.dictionary.symbol_code import SymbolCode
-from unperturbed.analysis.structure.sequence.encoding import AnySequence, Encoded, Word
+from unperturbed.analysis.structure.symbols import AnySequence, Encoded, Word, indel_distances, square
 from unperturbed.errors import DataError
 
 _LARGEST_EXACT = 2**53

@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unperturbed.analysis.structure.classes.classifiers import BandClasses, Classes, GivenClasses, class_letter
-from unperturbed.analysis.structure.classes.classify import ClassesRequest, classify
-from unperturbed.analysis.structure.classes.elements import AUTO, TIME, Source, read_elements
+from unperturbed.analysis.structure.classes.classify import AUTO, TIME, ClassesRequest, Source, classify, read_elements
 from unperturbed.analysis.structure.classes.metric_classes import MetricClasses, join_short_runs, run_starts
 from unperturbed.analysis.structure.classes.scaling import FloatArray
 from unperturbed.collectors.data import Trace
