@@ -207,7 +207,7 @@ def decompose(
         Of equal costs the one with the fewest segments, of these the one whose last segment is the longest, then the
         one before it, and so on; of equally near words the first. A word comes before a stretch without one. A sequence
         without symbols has no segments and costs 0. Without words nothing is described: one stretch over all, at an
-        `edit_price` a symbol, since so many insertions make the sequence out of an empty model.
+        `edit_price` a symbol, since that many insertions make the sequence out of an empty model.
 
     Raises
     ------

@@ -27,7 +27,7 @@ Word: TypeAlias = str | tuple[Hashable, ...]
 
 @runtime_checkable
 class HasSymbols(Protocol):
-    """A structural sequence, as far as it is used here: it has symbols."""
+    """What is used of a structural sequence here: its symbols."""
 
     @property
     def symbols(self) -> NDArray[np.int32]:

@@ -17,7 +17,7 @@ from unperturbed.analysis.compiling import compiled
 _log = logging.getLogger(__name__.rpartition(".")[0])
 
 _RECORDED_CELLS = 1 << 24
-"""A matrix of so many cells is computed once: what is recorded of it, 4 MB, fits the last cache."""
+"""A matrix of up to this many cells is computed once: its record, 4 MB, fits the last cache."""
 
 
 def path_through(

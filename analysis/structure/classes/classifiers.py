@@ -96,7 +96,7 @@ def location_names(centres: FloatArray, metric: str) -> tuple[str, ...]:
 
 
 def _distinct(values: FloatArray, digits: int) -> list[str]:
-    """Format numbers with so many digits, or as many more as make them differ."""
+    """Format numbers with these digits, or with as many more as make them differ."""
     for count in range(digits, 17):
         texts = [_format(value, count) for value in values.tolist()]
         if len(set(texts)) == len(values):

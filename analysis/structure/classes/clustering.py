@@ -1,7 +1,7 @@
 """k-means in which a distance is the bits of a value, and k is the number of classes with the shortest description.
 
 A class is a cloud of values, a Student's t distribution, whose tails are heavy on purpose: an outlying interval costs
-its class some more bits, but not so many that a class of its own would pay. All classes share their axes, along which
+its class some more bits, but not enough to pay for a class of its own. All classes share their axes, along which
 each has variances of its own. A partition costs its values, which class each is of, and the classes' centres and
 variances. The search starts with k-means of many classes and merges the two that are least separated until a valley of
 density lies between any two.
@@ -188,7 +188,7 @@ def cluster(scaled: FloatArray, floor: Floor, *, classes: int | None, rng: np.ra
     """Find classes of values.
 
     `scaled`: array of float64, shape (n, metrics). On one scale (`scaling`); a row or more.
-    `classes`: Number of classes; fewer are found where there are not so many different values. None finds the 1 to 10
+    `classes`: Number of classes; fewer are found where there are fewer different values. None finds the 1 to 10
     separated classes with the fewest bits.
     """
     part = _sample(scaled, _SEARCHED, rng)
@@ -259,7 +259,7 @@ def _split_one(
 
 
 def _k_means(values: FloatArray, k: int, rng: np.random.Generator) -> Labels:
-    """Return the labels of k-means with at most so many classes."""
+    """Return the labels of k-means with at most k classes."""
     kmeans2 = load_library("scipy.cluster.vq").kmeans2  # half a second, which not every use of this package needs
 
     with warnings.catch_warnings():
@@ -270,7 +270,7 @@ def _k_means(values: FloatArray, k: int, rng: np.random.Generator) -> Labels:
 
 
 def _spread_points(values: FloatArray, most: int, rng: np.random.Generator) -> FloatArray:
-    """Return starting points that are far apart (k-means++), fewer where there are not so many different values."""
+    """Return starting points that are far apart (k-means++), fewer where there are fewer different values."""
     points = [values[rng.integers(len(values))]]
     nearest = np.square(values - points[0]).sum(axis=1)
     while len(points) < most and nearest.any():

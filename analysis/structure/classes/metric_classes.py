@@ -203,14 +203,14 @@ _REFITS = 2
 """Of classes without the mixtures that k-means could not distinguish from them."""
 
 _OUTLIER_BITS, _OUTLIER_SHARE = 5.0, 0.99
-"""An element is an outlier when it takes so many bits more than this share of those that the classes were found in:
-some six standard deviations."""
+"""Bits that an outlier takes beyond those of this share of the elements that the classes were found in: some six
+standard deviations."""
 
 _DWELL = 2.0
-"""Classes whose runs have so many elements on average, or more, are not mixtures."""
+"""Classes whose runs have this many elements on average, or more, are not mixtures."""
 
 _STRETCHES, _STRETCH = 8, 500
-"""Pruning looks at so many stretches of so many elements, evenly spread, of a longer run."""
+"""Pruning looks at 8 stretches of 500 elements, evenly spread, of a longer run."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -306,7 +306,7 @@ def metric_classes(
             whole = informative & ~labelling.mixed
             again = refit(scaled[whole], labelling.labels[whole], floor)
             if count is not None and len(again) < len(clusters):
-                break  # so many were requested
+                break  # this number was requested
             clusters = again
         labelling, transitions = label_jointly(clusters, scaling, scaled, informative, mixtures=mixtures)
     else:

@@ -54,7 +54,7 @@ def shuffle_symbols(codes: NDArray[np.int32], rng: np.random.Generator) -> NDArr
 
 
 def arrange(counts: Any, chances: Any) -> Any:
-    """Draw so many of each symbol without equal neighbours, by uniform numbers from 0 to 1; compiled.
+    """Draw these counts of symbols in an order without equal neighbours, by uniform numbers from 0 to 1; compiled.
 
     Such an order has to exist.
     """

@@ -37,7 +37,7 @@ from unperturbed.analysis.structure.symbols import AnySequence, Encoded, encode
 
 _HALVINGS = 100
 _MOST = 0.4999
-"""Largest share of a symbol: where it is every second one, there is no such chain, but one that comes so near."""
+"""Largest share of a symbol: where a symbol is every second one, no chain has its share, but one comes this near."""
 _LEAST = 1e-300
 
 
@@ -212,7 +212,7 @@ class Counts:
         return float(self.segments.sum()) / len(self.segments)
 
     def scaled(self, factor: float) -> Counts:
-        """Return the choices of a sequence that is so many times as long."""
+        """Return the choices of a sequence that is `factor` times as long."""
         segments = np.rint(self.segments * factor).astype(np.int64)
         others = (self.insertions, self.gaps, self.deletions, self.kept, self.stretch_symbols)
         return Counts(segments, *(round(count * factor) for count in others))
@@ -285,7 +285,7 @@ class Prices:
         return replace(found, cost=float(found.edits))
 
     def further_words(self, lengths: NDArray[np.int64], index_bits: float) -> NDArray[np.float64]:
-        """Return the prices of further words of these lengths that take so many bits to choose."""
+        """Return the prices of further words of these lengths, each of which takes `index_bits` to choose."""
         return (index_bits + lengths * self.each + self.end).astype(np.float64)
 
 

@@ -70,7 +70,7 @@ class Cover:
 
 @dataclass
 class _Search:
-    """The steps of a search over one sequence; each takes a cover and returns one that is no longer."""
+    """The steps of a search over one sequence; each takes a cover and returns a shorter one, or the same."""
 
     encoded: Encoded
     code: SymbolCode
@@ -105,7 +105,7 @@ class _Search:
 
     @property
     def is_long(self) -> bool:
-        """Whether only what is most likely to help is tried, as in a sequence of which a sample was searched before."""
+        """Whether the sequence is so long that a sample was searched before, and only the likeliest steps are tried."""
         return len(self.encoded.codes) > _WHOLE
 
     def _initial_counts(self) -> Counts:
@@ -274,7 +274,7 @@ def _uses(cover: Cover) -> dict[Codes, int]:
 
 
 def _dissimilar(words: Sequence[Codes], most: int) -> list[Codes]:
-    """Return the first so many words that have little in common with those before."""
+    """Return at most `most` words, each with little in common with those before it."""
     chosen: list[Codes] = []
     for word in words[: 50 * most]:
         if all(2 * LCSseq.similarity(word, other) < min(len(word), len(other)) + 1 for other in chosen):

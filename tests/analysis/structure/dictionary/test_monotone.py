@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.analysis.structure.decomposition import naive_decomposition
+from tests.analysis.structure import naive_decomposition
 from tests.analysis.structure.dictionary.naive_kernel import best_subsets
 from tests.analysis.structure.planted import planted, structureless
 from unperturbed.analysis.structure.dictionary import monotone
