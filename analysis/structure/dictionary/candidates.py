@@ -201,10 +201,6 @@ class CandidateEvaluator:
         edit, merged, stretch = (int(self._rounded(price)) for price in (prices.edit, -prices.each, prices.stretch))
         return IntegerPrices(edit, merged if self.code.is_collapsed else None, stretch, self._rounded(prices.symbols))
 
-    def decomposition(self) -> Decomposition:
-        """Return the cheapest decomposition over the dictionary as it is; its cost is its edits."""
-        return self.prices.decompose(self.encoded, merging=self.code.is_collapsed)
-
     def bits(
         self, candidates: Sequence[Codes], *, without: int = -1, found: Decomposition | None = None
     ) -> NDArray[np.float64]:

@@ -135,7 +135,7 @@ def _roots(shares: NDArray[np.float64], scale: float, most: int, *, larger: bool
     return roots
 
 
-_ROUNDS = 20
+ROUNDS = 20
 _FIRST_RATES = 0.05, 0.001
 """Of insertions and of deletions, before any were counted."""
 
@@ -368,20 +368,23 @@ def shortest_decomposition(
     code = code or SymbolCode.of(encoded)
     size, count = len(encoded.codes), len(encoded.words)
     lengths = np.array([len(word) for word in encoded.words], np.int64)
-    tries = [_iterate(encoded, code, Counts.expected(lengths, size, rate)) for rate in _FIRST_RATES]
+    tries = [decomposition_from(encoded, code, Counts.expected(lengths, size, rate)) for rate in _FIRST_RATES]
     if count:
         paper = decompose_encoded(encoded, None, np.zeros(count), 1.0, math.inf, np.zeros(size))
         counts = Counts.of(paper, merging=code.is_collapsed)
-        tries.append(_iterate(encoded, code, counts))
+        tries.append(decomposition_from(encoded, code, counts))
         tries.append((paper, encoded_length(paper, code, counts)))
     return min(tries, key=lambda found: found[1].total)
 
 
-def _iterate(encoded: Encoded, code: SymbolCode, counts: Counts) -> tuple[Decomposition, DescriptionLength]:
+def decomposition_from(
+    encoded: Encoded, code: SymbolCode, counts: Counts, *, rounds: int = ROUNDS
+) -> tuple[Decomposition, DescriptionLength]:
+    """Decompose at the prices of these choices, and count again, until the description becomes no shorter."""
     lengths = np.array([len(word) for word in encoded.words], np.int64)
     literal_bits = code.literal_bits(encoded.codes)
     best: tuple[Decomposition, DescriptionLength] | None = None
-    for _ in range(_ROUNDS):
+    for _ in range(rounds):
         prices = Prices.of(counts, lengths, literal_bits, code.insertion)
         found = prices.decompose(encoded, merging=code.is_collapsed)
         counts = Counts.of(found, merging=code.is_collapsed)
