@@ -42,7 +42,7 @@ ORDER: Mapping[str, tuple[str, ...]] = {
     ),
     "analysis/alignment": ("dtw",),
     "analysis/diagnosis": ("reading", "distances", "kinds"),
-    "analysis/structure": ("classes", "sequence", "decomposition", "dictionary", "comparison"),
+    "analysis/structure": ("classes", "dictionary"),
     "analysis/causal": ("table", "independence", "regression", "derived_tables", "discovery", "model", "html"),
     "analysis/report": ("campaign",),
     "harness/exports": ("content",),

@@ -5,31 +5,31 @@
 insertions and deletions.
 """
 
+from unperturbed.analysis.structure import describe
 from unperturbed.analysis.structure.classes.classifiers import Classes, MostUsed, Quantiles, Ranges
-from unperturbed.analysis.structure.comparison import describe
-from unperturbed.analysis.structure.comparison.composition import Composition, Span, WordUse, compose
-from unperturbed.analysis.structure.comparison.differences import (
+from unperturbed.analysis.structure.composition import Composition, Span, WordUse, compose
+from unperturbed.analysis.structure.dictionary.adequacy import Adequacy, Null, adequacy_of
+from unperturbed.analysis.structure.dictionary.description_length import DescriptionLength, description_length
+from unperturbed.analysis.structure.dictionary.learning import Dictionary, learn_dictionary, learn_monotone
+from unperturbed.analysis.structure.dictionary.monotone import Kernel, Round, kernel
+from unperturbed.analysis.structure.differences import (
     HabitualEdit,
     StructuralComparison,
     compare_structure,
     phase_anchors,
 )
-from unperturbed.analysis.structure.decomposition.distances import (
-    indel_distance,
-    indel_distances,
-    nearest_prototype,
-)
-from unperturbed.analysis.structure.decomposition.segmentation import Decomposition, decompose, first_decomposition
-from unperturbed.analysis.structure.dictionary.adequacy import Adequacy, Null, adequacy_of
-from unperturbed.analysis.structure.dictionary.description_length import DescriptionLength, description_length
-from unperturbed.analysis.structure.dictionary.learning import Dictionary, learn_dictionary, learn_monotone
-from unperturbed.analysis.structure.dictionary.monotone import Kernel, Round, kernel
-from unperturbed.analysis.structure.sequence.encoding import Word
-from unperturbed.analysis.structure.sequence.reduction import (
+from unperturbed.analysis.structure.segmentation import Decomposition, decompose, first_decomposition
+from unperturbed.analysis.structure.sequence import (
     StructuralSequence,
     letters_of,
     most_discriminating_metric,
     structural_sequence,
+)
+from unperturbed.analysis.structure.symbols import (
+    Word,
+    indel_distance,
+    indel_distances,
+    nearest_prototype,
 )
 from unperturbed.common.faces import lazy_names
 
@@ -75,6 +75,6 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     former={
         "unperturbed.analysis.structure.classes.classifiers": "class_letter",
-        "unperturbed.analysis.structure.decomposition.distances": "medoids",
+        "unperturbed.analysis.structure.symbols": "medoids",
     },
 )

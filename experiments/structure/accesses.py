@@ -112,7 +112,7 @@ def _addresses(characters: NDArray[np.uint8], begins: NDArray[np.int64], ends: N
 
 
 def faults_of(events: Iterable[NDArray[np.int64]], frames: int, stages: Sequence[str]) -> Iterator[tuple[int, str]]:
-    """Yield the pages that a memory of so many frames lacks, and the stages; the least recently used page leaves."""
+    """Yield the pages that a memory of `frames` frames lacks, and the stages; the least recently used page leaves."""
     memory: OrderedDict[int, None] = OrderedDict()
     stage = START
     for some in events:

@@ -79,7 +79,7 @@ def _fill(target: Any, value: Any) -> None:
 
 @compilable
 def _divided(n: int, rows: int, lanes: int) -> tuple[int, int]:
-    """Return rows a lane and the number of strips, for even strips of about so many rows."""
+    """Return rows a lane and the number of strips, for even strips of about this many rows."""
     even = -(-n // -(-n // max(rows, lanes)))
     height = -(-even // lanes)
     return height, -(-n // (height * lanes))
@@ -87,7 +87,7 @@ def _divided(n: int, rows: int, lanes: int) -> tuple[int, int]:
 
 @compilable
 def _partition(x: Any, y: Any, penalty: Any, band: int, unreached: Any, most_recorded: int) -> _Matrix:
-    """Return the matrix cut for a path, of which so many cells may be recorded at once, or for its cost alone (−1)."""
+    """Return the matrix cut for a path; `most_recorded` cells may be recorded at once, −1 computes the cost alone."""
     n, m = x.shape[0], y.shape[0]
     lanes = LANES_BYTES // x.itemsize
     left, right = min(0, m - n) - band, max(0, m - n) + band
@@ -284,7 +284,7 @@ def path_through(x: Any, y: Any, corners: Any, penalty: Any, band: int, unreache
     `penalty`: For a step that is not diagonal, of x's type.
     `band`: Of each segment; at most n + m.
     `unreached`: More than any path costs, of x's type; twice that does not overflow.
-    `most_recorded`: Up to so many cells are computed once, and a quarter of a byte is kept for each.
+    `most_recorded`: Up to this many cells are computed once, and a quarter of a byte is kept for each.
     Result `path`: array of int64, shape (2, elements). Indices of x and y.
     Result `cost`: Infinite where the differences overflow.
     Result `segment`: Index of a segment whose path, added up again, costs something else than the matrix said; −1 where

@@ -5,17 +5,19 @@ Importing this module loads the compiler (about half a second): only an alignmen
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable
 from typing import Any
 
-from unperturbed.analysis.alignment.dtw import checkpoints
-from unperturbed.analysis.alignment.dtw import lanes as kernels_lanes
+from unperturbed.analysis.alignment.dtw import checkpoints, lanes
 from unperturbed.analysis.alignment.dtw.series import UNREACHED, CellArray, FloatArray, IntArray
 from unperturbed.analysis.compiling import compiled
 
+_log = logging.getLogger(__name__.rpartition(".")[0])
+
 _RECORDED_CELLS = 1 << 24
-"""A matrix of so many cells is computed once: what is recorded of it, 4 MB, fits the last cache."""
+"""A matrix of up to this many cells is computed once: its record, 4 MB, fits the last cache."""
 
 
 def path_through(
@@ -54,10 +56,11 @@ def _compiled(function: str, element: str) -> Callable[..., Any]:
         "path_through": f"{rows}, {rows}, {indices}, {element}, int64, {element}, int64",
         "pair_costs": f"{rows}, const int64[::1], {indices}, {element}, int64, {element}",
     }[function]
-    return compiled(
-        checkpoints.__name__,
-        function,
-        (signature,),
-        calls=(kernels_lanes.__name__,),
-        called=f"the alignment kernel {function} for {element}",
-    )
+    called = f"the alignment kernel {function} for {element}"
+    try:
+        return compiled(checkpoints.__name__, function, (signature,), calls=(lanes.__name__,), called=called)
+    except Exception as error:  # noqa: BLE001  of numba, of llvmlite or of LLVM: the plain loop needs no type of its own
+        reason = str(error).strip().partition("\n")[0]
+        _log.warning("the vector loop of %s does not compile (%s); a plain one takes twice the time", called, reason)
+        with lanes.plain_loops():
+            return compiled(checkpoints.__name__, function, (signature,), calls=(lanes.__name__,), called=called)

@@ -8,22 +8,33 @@ neighbouring lane once a step alone.
 
 LLVM finds no such loop in Python code (it would have to turn loops inside out), so the loop is written in LLVM's own
 language, as a numba intrinsic. No flag allows it to reorder or to fuse operations: the result is IEEE 754 to the last
-bit. It computes 4.8 · 10⁹ cells of float64 a second on one core (Zen 5, cost alone); a plain numba loop over whole
-anti-diagonals 2.5–2.8 · 10⁹, one over rows 0.7 · 10⁹. Only this one records paths, keeps to a band and serves int32.
+bit. It computes 4.8 · 10⁹ cells of float64 a second on one core (Zen 5, cost alone). The same loop in Python, `_plain`,
+computes 2.0 · 10⁹ of the same results: it is compiled where numba or LLVM refuse the intrinsic (`plain_loops`). A numba
+loop over whole anti-diagonals, which records no path, computes 2.5–2.8 · 10⁹, and one over rows 0.7 · 10⁹.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from unperturbed.analysis.compiling import compilable
 from unperturbed.common.extras import load_library
 
 ir = load_library("llvmlite.ir")
 types = load_library("numba.core.types")
 cgutils = load_library("numba.core.cgutils")
 intrinsic = load_library("numba.extending").intrinsic
+
+_OPAQUE = load_library("llvmlite.binding").llvm_version_info[0] >= 17
+"""Whether LLVM has opaque pointers only, so that each access states the type; before, pointers had types."""
+
+_plain_alone = ContextVar("_plain_alone", default=False)
 
 _GROUPS = 4
 """Vectors that go down side by side: a row waits for the one above it, and four keep the processor busy meanwhile."""
@@ -118,13 +129,20 @@ class _Vectors:
         return place
 
     def pointer(self, base: Any, at: Any) -> Any:
-        return self.builder.bitcast(self.builder.gep(base, [at]), self.cells.vector.as_pointer())
+        """Return where an element of an array of cells is."""
+        return self.builder.gep(base, [at], **({"source_etype": self.cells.element} if _OPAQUE else {}))
 
-    def load(self, base: Any, at: Any) -> Any:
-        return self.builder.load(self.pointer(base, at), align=self.cells.bytes)
+    def load(self, base: Any, at: Any, kind: Any = None) -> Any:
+        """Return the vector, or what is of another kind, that begins with an element of an array."""
+        kind, place = kind or self.cells.vector, self.pointer(base, at)
+        if _OPAQUE:
+            return self.builder.load(place, align=self.cells.bytes, typ=kind)
+        return self.builder.load(self.builder.bitcast(place, kind.as_pointer()), align=self.cells.bytes)
 
     def store(self, value: Any, base: Any, at: Any) -> None:
-        self.builder.store(value, self.pointer(base, at), align=self.cells.bytes)
+        place = self.pointer(base, at)
+        place = place if _OPAQUE else self.builder.bitcast(place, value.type.as_pointer())
+        self.builder.store(value, place, align=self.cells.bytes)
 
     def smaller(self, a: Any, b: Any) -> Any:
         return self.builder.select(self.cells.less(self.builder, a, b), a, b)
@@ -165,7 +183,7 @@ class _Loop(_Vectors):
         state = arguments["state"]
         self.places = [_index(group * cells.lanes) for group in self.groups]
         self.last_places = [_index(self.lanes + group * cells.lanes) for group in self.groups]
-        self.rows = builder.gep(state, [_index(2 * self.lanes)])
+        self.rows = self.pointer(state, _index(2 * self.lanes))
         self.penalty, self.unreached = self.splat(arguments["penalty"]), self.splat(arguments["unreached"])
         self.extent = self.splat_whole(arguments["extent"])
         self.corner = [self.holding(self.load(state, place)) for place in self.places]
@@ -186,8 +204,8 @@ class _Loop(_Vectors):
     def _step(self, step: Any) -> None:
         builder, arguments = self.builder, self.arguments
         last = [builder.load(variable) for variable in self.last]
-        entering = builder.load(builder.gep(arguments["above"], [step]))
-        column = builder.gep(arguments["y_reversed"], [builder.sub(arguments["origin"], step)])
+        entering = self.load(arguments["above"], step, self.cells.element)
+        column = self.pointer(arguments["y_reversed"], builder.sub(arguments["origin"], step))
         y = [self.load(column, place) for place in self.places]
         for group in self.groups:
             before = last[group - 1] if group else self.placed(entering, self.cells.lanes - 1)
@@ -203,7 +221,7 @@ class _Loop(_Vectors):
         for group in self.groups:
             builder.store(builder.load(self.above[group]), self.last[group])
         leaving = builder.extract_element(builder.load(self.last[-1]), ir.Constant(_LANE, self.cells.lanes - 1))
-        builder.store(leaving, builder.gep(arguments["bottom"], [step]))
+        self.store(leaving, arguments["bottom"], step)
 
     def _row(self, step: Any, row: Any, column: Any, y: Sequence[Any]) -> None:
         builder, cells = self.builder, self.cells
@@ -235,8 +253,8 @@ class _Loop(_Vectors):
         further = builder.sub(self.arguments["metrics"], _index(1))
         with cgutils.for_range(builder, further) as metrics:
             metric = builder.add(metrics.index, _index(1))
-            x_metric = builder.gep(x, [builder.mul(metric, self.arguments["x_stride"])])
-            y_metric = builder.gep(column, [builder.mul(metric, self.arguments["y_stride"])])
+            x_metric = self.pointer(x, builder.mul(metric, self.arguments["x_stride"]))
+            y_metric = self.pointer(column, builder.mul(metric, self.arguments["y_stride"]))
             for group, at in enumerate(places):
                 cost = cells.distance(builder, self.load(x_metric, at), self.load(y_metric, self.places[group]))
                 builder.store(cells.add(builder, builder.load(costs[group]), cost), costs[group])
@@ -244,10 +262,13 @@ class _Loop(_Vectors):
 
     def _record(self, mask: Any, code_row: Any, vector: int) -> None:
         """Keep a bit of every lane: a row of codes has all lanes' first bits and then all their second ones."""
-        builder, bits = self.builder, ir.IntType(self.cells.lanes)
-        codes = builder.bitcast(self.arguments["codes"], bits.as_pointer())
+        builder, bits, codes = self.builder, ir.IntType(self.cells.lanes), self.arguments["codes"]
         at = builder.add(builder.mul(code_row, _index(2 * _GROUPS)), _index(vector))
-        builder.store(builder.bitcast(mask, bits), builder.gep(codes, [at]), align=1)
+        if _OPAQUE:
+            place = builder.gep(codes, [at], source_etype=bits)
+        else:
+            place = builder.gep(builder.bitcast(codes, bits.as_pointer()), [at])
+        builder.store(builder.bitcast(mask, bits), place, align=1)
 
     def _depth_of_lanes(self, group: int) -> Any:
         """Return by how many columns each lane's first row is right of the band's left edge before the first step."""
@@ -264,16 +285,27 @@ class _Loop(_Vectors):
         return builder.select(builder.icmp_unsigned("<=", inside, self.extent), value, self.unreached)
 
 
+def _opaque(builder: Any, pointer: Any) -> Any:
+    """Return a pointer without a type; numba's still have one."""
+    slot = cgutils.alloca_once(builder, ir.PointerType())
+    builder.store(pointer, slot)
+    return builder.load(slot, typ=ir.PointerType())
+
+
 def _declare(*, recording: bool, banded: bool) -> Any:
+    plain = _plain(recording=recording, banded=banded)
+
     def loop(_typing_context: Any, arrays: Any, numbers: Any) -> Any:
         cells = _CELLS[arrays[0].dtype]
 
         def write(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            if _plain_alone.get():
+                return context.compile_internal(builder, plain, signature, values)
             given = [part for value in values for part in cgutils.unpack_tuple(builder, value)]
             arguments = dict(zip(_ARRAYS + _NUMBERS, given, strict=True))
             for name, kind in zip(_ARRAYS, signature.args[0], strict=True):
                 array = context.make_array(kind)(context, builder, arguments[name])
-                arguments[name] = array.data
+                arguments[name] = _opaque(builder, array.data) if _OPAQUE else array.data
                 if name == "x_lanes":
                     arguments["metrics"], arguments["x_stride"] = cgutils.unpack_tuple(builder, array.shape)
                 if name == "y_reversed":
@@ -286,22 +318,86 @@ def _declare(*, recording: bool, banded: bool) -> Any:
     return intrinsic(loop)
 
 
+@contextmanager
+def plain_loops() -> Iterator[None]:
+    """Compile the plain loop in place of the intrinsic."""
+    token = _plain_alone.set(True)
+    try:
+        yield
+    finally:
+        _plain_alone.reset(token)
+
+
+@compilable
+def _pack(bits: Any, codes: Any, begin: int) -> None:
+    """Write bits, the first of eight as the lowest of a byte."""
+    for at in range(len(bits) // 8):
+        byte = 0
+        for bit in range(8):
+            byte |= bits[8 * at + bit] << bit
+        codes[begin + at] = byte
+
+
+def _plain(*, recording: bool, banded: bool) -> Callable[[Any, Any], None]:
+    """Return what the intrinsic does as a Python function, for numba to compile; arguments are as for `advance`."""
+
+    def loop(arrays: Any, numbers: Any) -> None:
+        state, x_lanes, y_reversed, above_strip, bottom, codes = arrays
+        height, steps, origin, depth, extent, penalty, unreached = numbers
+        lanes, cell = LANES_BYTES // state.itemsize, state.dtype.type
+        corner, last, rows = state[:lanes], state[lanes : 2 * lanes], state[2 * lanes :]
+        above, diagonal, costs = (
+            np.empty(lanes, state.dtype),
+            np.empty(lanes, state.dtype),
+            np.empty(lanes, state.dtype),
+        )
+        bits = np.empty(2 * lanes, np.uint8)
+        for step in range(steps):
+            above[0] = above_strip[step]
+            for lane in range(1, lanes):
+                above[lane] = last[lane - 1]
+            for lane in range(lanes):
+                diagonal[lane], corner[lane] = corner[lane], above[lane]
+            for row in range(height):
+                # `above` and `diagonal` hold what was reached in the row above, in this column and in the one before.
+                first, begin = row * lanes, origin - step
+                for metric in range(x_lanes.shape[0]):
+                    x, y = x_lanes[metric, first : first + lanes], y_reversed[metric, begin : begin + lanes]
+                    for lane in range(lanes):
+                        distance = cell(abs(x[lane] - y[lane]))
+                        costs[lane] = distance if metric == 0 else cell(costs[lane] + distance)
+                own = rows[first : first + lanes]
+                for lane in range(lanes):
+                    left = own[lane]
+                    along_x, along_y = cell(above[lane] + penalty), cell(left + penalty)
+                    reached = min(along_x, along_y, diagonal[lane])
+                    if recording:
+                        bits[lane], bits[lanes + lane] = reached < diagonal[lane], along_y < along_x
+                    value = cell(reached + costs[lane])
+                    if banded and not 0 <= depth + step - lane * (height + 1) - row <= extent:
+                        value = unreached
+                    own[lane], above[lane], diagonal[lane] = value, value, left
+                if recording:
+                    _pack(bits, codes, (step * height + row) * (lanes // 4))
+            for lane in range(lanes):
+                last[lane] = above[lane]
+            bottom[step] = last[lanes - 1]
+
+    return loop
+
+
 advance = _declare(recording=False, banded=False)
 """Move a strip some steps onwards; called with two tuples:
 
 arrays
-    state : cells, shape ((2 + height) · lanes,): what was reached in the row above each lane a step before the last, in
-    each
-        lane's last row at the last step, and in all rows at the last step. It is replaced.
+    state : cells, shape ((2 + height) · lanes,), replaced. First what was reached in the row above each lane a step
+        before the last, then in each lane's last row at the last step, then in all rows at the last step.
     x_lanes : cells, shape (metrics, height · lanes or more), x of row r of lane l at r · lanes + l.
     y_reversed : cells, shape (metrics, any); y of lane l's column at step t is at `origin` − t + l.
-    above, bottom : cells; at t, what was reached in the row above the strip, in lane 0's column at step t; and in the
-    strip's
-        last row, in the last lane's column (written).
-    codes : uint8, 2 bits a cell (written by `record`): for each step, for each row, a bit of every lane that says
-    whether the
-        cheapest way to the cell is not diagonal, then a bit of every lane that says whether it would rather come along
-        y than x.
+    above : cells; at t, what was reached in the row above the strip, in lane 0's column at step t.
+    bottom : cells (written); at t, what was reached in the strip's last row, in the last lane's column at step t.
+    codes : uint8, 2 bits a cell (written by `record`). For each step and row a bit of every lane: whether the cheapest
+        way to the cell is not diagonal; then a bit of every lane: whether a way along y is cheaper than one along x.
 numbers
     height, steps, origin : int64.
     depth, extent : int64, the band: how far right of its left edge lane 0's first row stands at the first step, and its

@@ -132,7 +132,7 @@ def _comparable(
     """Return all series as rows of the same metrics, divided as asked, and the divisors."""
     rows = [rows_of(f"series[{number}]", one) for number, one in enumerate(series)]
     if not rows:
-        raise DataError("there is no series: give one at least")
+        raise DataError("no series given: give at least one")
     for number, one in enumerate(rows):
         if one.shape[1] != rows[0].shape[1]:
             raise DataError(

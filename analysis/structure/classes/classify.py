@@ -1,13 +1,18 @@
-"""Classify a run's elements as requested: by given classes, bands, the most used elements, or clustering."""
+"""Read a run's elements, and classify them: by given classes, bands, the most used elements, or clustering.
+
+Elements are intervals of a trace, rows of numbers, or accesses. Metrics of intervals are rates, so that intervals of
+different length compare.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from unperturbed.analysis.structure.classes.classifiers import (
     BandClasses,
@@ -20,14 +25,200 @@ from unperturbed.analysis.structure.classes.classifiers import (
     check_count,
     classes_of_map,
     identity_classes,
+    metric_rows,
     most_used_classes,
     quantile_bands,
     range_bands,
 )
 from unperturbed.analysis.structure.classes.clustering import MOST_CLASSES
-from unperturbed.analysis.structure.classes.elements import Elements, Rates
 from unperturbed.analysis.structure.classes.metric_classes import MetricClasses, metric_classes
+from unperturbed.analysis.structure.classes.scaling import FloatArray
+from unperturbed.collectors.data import Kind, Trace
 from unperturbed.errors import DataError
+
+TIME = "time"
+
+_WORK = ("PAPI_TOT_INS", "perf::instructions", "callgrind::Ir")
+"""Counters of instructions."""
+
+_SHORT = 0.05
+"""An interval with a smaller share of the median interval's work, as the last of a run, is too short to classify."""
+
+_WAITING = 0.05
+"""Share of intervals without work above which waiting is part of what a program does."""
+
+
+@dataclass(frozen=True, eq=False)
+class Rates:
+    """Metrics of each interval, as rates."""
+
+    values: FloatArray  # (n, metrics): One row an interval
+    informative: NDArray[np.bool_]  # (n,): False where an interval is too short to classify
+    quantum: FloatArray  # (metrics,): What one event adds to a rate in the median interval; 0 for what is not a count
+
+
+def default_per(trace: Trace) -> str:
+    """Return the default divisor of rates: instructions where nearly all intervals have some, else `time`.
+
+    Rates of instructions stay constant where the program loses its processor for a while; where it waits as part of its
+    work, they would hide that.
+    """
+    for name in _WORK:
+        if name in trace.metrics and len(trace):
+            least = _SHORT * np.median(trace[name])
+            if least > 0 and np.mean(trace[name] < least) <= _WAITING:
+                return name
+    return TIME
+
+
+def default_metrics(trace: Trace, per: str | None) -> tuple[str, ...]:
+    """Return the metrics by which intervals are classified by default.
+
+    Hardware metrics, simulated ones included; without any, those of the operating system; without these, all. Software
+    metrics mark places in the program, which phases are compared with. The divisor of rates is left out.
+    """
+    preferred: tuple[tuple[Kind, ...], ...] = (("hardware", "simulated"), ("os",), ())
+    for kinds in preferred:
+        names = tuple(name for name in trace.names(*kinds) if name != per)
+        if names:
+            return names
+    raise DataError(f"the trace has no metric{f' but {per}' if per else ''}: there is nothing to classify intervals by")
+
+
+def rates_of(trace: Trace, metrics: Sequence[str], per: str | None) -> Rates:
+    """Return the named metrics of a trace as rates.
+
+    `metrics`: Counters are divided by what `per` counted in the interval; gauges and derived metrics stay as they are.
+    `per`: Name of a counter, or `time` for nanoseconds. None leaves everything as it is.
+    """
+    values = trace.values(metrics) if len(metrics) else np.zeros((len(trace), 0))
+    _refuse_missing(values, metrics)
+    counters = np.array([_is_counter(trace, name) for name in metrics], bool)
+    whole = np.array([np.issubdtype(trace[name].dtype, np.integer) for name in metrics], bool)
+    if per is None or not len(trace):
+        return Rates(values, np.ones(len(trace), bool), np.where(counters & whole, 1.0, 0.0))
+    work = _work(trace, per)
+    usual = float(np.median(work))
+    if usual <= 0:
+        raise DataError(
+            f"rates are to be taken of {per!r}, which is 0 in most intervals: give another `per`, or None for none"
+        )
+    # An interval without an instruction, in which the program waited, has no events either, and rates of 0.
+    rates = np.where(counters, values / np.maximum(work, 1)[:, None], values)
+    return Rates(rates, work >= _SHORT * usual, np.where(counters & whole, 1 / usual, 0.0))
+
+
+def _is_counter(trace: Trace, name: str) -> bool:
+    return trace.metrics[name].semantics == "counter" and trace.metrics[name].kind != "derived"
+
+
+def _work(trace: Trace, per: str) -> FloatArray:
+    """Return the divisor of rates in each interval."""
+    if per == TIME and TIME not in trace.metrics:
+        return (trace.end_ns - trace.begin_ns).astype(np.float64)
+    work = trace[per].astype(np.float64)
+    _refuse_missing(work[:, None], (per,))
+    if not _is_counter(trace, per):
+        raise DataError(
+            f"rates are to be taken of {per!r}, which is not a counter: give one, `{TIME}`, or None for no rates"
+        )
+    return work
+
+
+def _refuse_missing(values: FloatArray, metrics: Sequence[str]) -> None:
+    wrong = np.argwhere(~np.isfinite(values))
+    if len(wrong):
+        row, column = (int(index) for index in wrong[0])
+        more = f", and in {len(wrong) - 1} more places" if len(wrong) > 1 else ""
+        raise DataError(
+            f"metric {metrics[column]!r} is {values[row, column]} in interval {row}{more}: take metrics that have a "
+            "value in every interval"
+        )
+
+
+Source: TypeAlias = Trace | ArrayLike | Iterable[Any]
+
+AUTO = "auto"
+
+
+@dataclass(frozen=True, eq=False)
+class Elements:
+    """A run's elements."""
+
+    items: Sequence[Any]  # As they were given: numbers, tuples of numbers, or anything hashable
+    rates: Rates | None  # The same as rows of numbers; None where they are not numbers
+    metrics: tuple[str, ...]  # Names of the numbers; empty where there are none
+    per: str | None  # What rates were divided by
+    # Whether they are whole numbers or no numbers at all, each exact, rather than what an interval counted.
+    are_accesses: bool
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+
+def read_elements(source: Source, *, metrics: Sequence[str] | None, per: str | None) -> Elements:
+    """Read a run's elements.
+
+    `source`: Trace, array of shape (n,) or (n, metrics), or iterable. The run.
+    """
+    if isinstance(metrics, str):
+        raise DataError(f"metrics is {metrics!r}: give a list of names, as in [{metrics!r}]")
+    if isinstance(source, Trace):
+        return _of_trace(source, metrics, per)
+    array = _as_array(source)
+    if not isinstance(array, np.ndarray):
+        if metrics is not None:
+            such = f", such as {array[0]!r}" if array else ""
+            raise DataError(f"the elements are not numbers{such}: they cannot be classified by {', '.join(metrics)}")
+        return Elements(array, None, (), None, are_accesses=True)
+    names = tuple(metrics) if metrics is not None else _column_names(array)
+    rows = metric_rows(array, names)
+    items = array.tolist() if array.ndim == 1 else [tuple(row) for row in array.tolist()]
+    whole = array.ndim == 1 and array.dtype.kind in "biu"
+    return Elements(items, Rates(rows, np.ones(len(rows), bool), np.zeros(len(names))), names, None, are_accesses=whole)
+
+
+def _of_trace(trace: Trace, metrics: Sequence[str] | None, per: str | None) -> Elements:
+    divisor = default_per(trace) if per == AUTO else per
+    names = tuple(metrics) if metrics is not None else default_metrics(trace, divisor)
+    if not names:
+        raise DataError("no metric is named: name one at least, or leave `metrics` out")
+    columns = [trace[name].tolist() for name in names]
+    items = columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
+    return Elements(items, rates_of(trace, names, divisor), names, divisor, are_accesses=False)
+
+
+def _column_names(array: NDArray[Any]) -> tuple[str, ...]:
+    if array.ndim == 1:
+        return ("value",)
+    return tuple(f"metric {column}" for column in range(array.shape[-1] if array.ndim else 1))
+
+
+def _as_array(source: ArrayLike | Iterable[Any]) -> NDArray[Any] | list[Any]:
+    """Return numbers as an array, anything else as a list."""
+    if isinstance(source, np.ndarray) or hasattr(source, "to_numpy"):
+        array = np.asarray(source)
+        if array.dtype.kind in "biuf":
+            return array
+        if array.ndim != 1 or array.dtype.kind not in "OUS":
+            raise DataError(
+                f"the elements are an array of {array.dtype} of shape {array.shape}: give numbers, or one axis of what "
+                "is hashable"
+            )
+        return _as_array(array.tolist())
+    if not isinstance(source, Iterable):
+        raise DataError(f"the elements are {source!r}: give a trace, an array, or a sequence")
+    items = list(source)
+    if all(isinstance(item, (Real, np.bool_)) for item in items):
+        array = np.array(items)
+        return array if array.dtype.kind in "biuf" else np.array(items, dtype=np.float64)
+    if all(isinstance(item, (list, np.ndarray)) for item in items):
+        widths = sorted({len(item) for item in items})
+        if len(widths) > 1:
+            raise DataError(f"rows have {widths[0]} to {widths[-1]} values: give as many in each")
+        return np.array(items, dtype=np.float64)
+    return items
+
 
 ClassesRequest: TypeAlias = int | Quantiles | Ranges | MostUsed | ClassMap | Classes | None
 

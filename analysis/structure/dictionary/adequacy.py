@@ -19,10 +19,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unperturbed.analysis.compiling import compiled
-from unperturbed.analysis.structure.decomposition.segmentation import Decomposition, decompose_encoded
-from unperturbed.analysis.structure.dictionary.lanes import LONGEST, Codes, IntegerPrices, Lanes, SegmentCosts
-from unperturbed.analysis.structure.dictionary.symbol_code import has_equal_neighbours
-from unperturbed.analysis.structure.sequence.encoding import AnySequence, Encoded, encode
+from unperturbed.analysis.structure.dictionary.candidates import (
+    LONGEST,
+    Codes,
+    IntegerPrices,
+    Lanes,
+    SegmentCosts,
+    segment_costs,
+)
+from unperturbed.analysis.structure.dictionary.description_length import has_equal_neighbours
+from unperturbed.analysis.structure.segmentation import Decomposition, decompose_encoded
+from unperturbed.analysis.structure.symbols import AnySequence, Encoded, encode
 
 _ARRANGE, _SWAP = ("const int64[::1], const float64[::1]",), ("int32[::1], const int64[:,::1]",)
 
@@ -47,7 +54,7 @@ def shuffle_symbols(codes: NDArray[np.int32], rng: np.random.Generator) -> NDArr
 
 
 def arrange(counts: Any, chances: Any) -> Any:
-    """Draw so many of each symbol without equal neighbours, by uniform numbers from 0 to 1; compiled.
+    """Draw these counts of symbols in an order without equal neighbours, by uniform numbers from 0 to 1; compiled.
 
     Such an order has to exist.
     """
@@ -258,17 +265,8 @@ def _relearned_cost(encoded: Encoded, lengths: list[int], rng: np.random.Generat
     if not lengths or not len(encoded.codes):
         return cheapest_decomposition(replace(encoded, words=())).cost
     search = _NullSearch(encoded, rng, int(np.clip(_WORK // (len(encoded.codes) * 2 * len(lengths)), _FEWEST, _MOST)))
-    first = min((search.one_by_one(lengths), search.side_by_side(lengths)), key=lambda one: one.cost)
-    best = min((first, search.improve(first)), key=lambda one: one.cost)
-    return cheapest_decomposition(replace(encoded, words=tuple(np.array(word, np.int32) for word in best.words))).cost
-
-
-@dataclass(frozen=True, eq=False)
-class _NullWords:
-    """Words, and J if no segment is longer than twice its word."""
-
-    words: Sequence[Codes]
-    cost: int
+    first = min((search.one_by_one(lengths), search.side_by_side(lengths)), key=search.cost)
+    return min(search.cost(first), search.cost(search.improve(first)))
 
 
 class _NullSearch:
@@ -279,36 +277,35 @@ class _NullSearch:
         self.codes = encoded.codes
         self.prices = IntegerPrices(1, None, None, np.zeros(len(self.codes), np.int32))
 
-    def one_by_one(self, lengths: Sequence[int]) -> _NullWords:
+    def cost(self, words: Sequence[Codes]) -> float:
+        """Return J over these words."""
+        encoded = replace(self.encoded, words=tuple(np.array(word, np.int32) for word in words))
+        return cheapest_decomposition(encoded).cost
+
+    def one_by_one(self, lengths: Sequence[int]) -> list[Codes]:
         """Choose each word, the longest first, beside those before it."""
         words: list[Codes] = []
         known = self._costs(words)
         for length in lengths:
-            words.append(self._best(self._windows(length), known, -1))
-            known = known.beside(self._costs(words[-1:]))
-        return self._with_cost(words, known)
+            words.append(self._best(self._windows(length), known))
+            known = _lesser(known, self._costs(words[-1:]))
+        return words
 
-    def side_by_side(self, lengths: Sequence[int]) -> _NullWords:
+    def side_by_side(self, lengths: Sequence[int]) -> list[Codes]:
         """Take windows in a random order from all over the sequence, with random gaps."""
         ordered = self.rng.permutation(np.array(lengths))
         room = max(len(self.codes) - int(ordered.sum()), 0)
         gaps = np.diff(np.sort(self.rng.integers(0, room + 1, len(ordered))), prepend=0)
         starts = np.cumsum(ordered + gaps) - ordered
         latest = len(self.codes) - ordered
-        words = [self._window(start, length) for start, length in zip(np.minimum(starts, latest), ordered, strict=True)]
-        return self._with_cost(words, self._costs(words))
+        return [self._window(start, length) for start, length in zip(np.minimum(starts, latest), ordered, strict=True)]
 
-    def improve(self, before: _NullWords) -> _NullWords:
+    def improve(self, words: Sequence[Codes]) -> list[Codes]:
         """Choose each word anew beside all others as they were."""
-        known = self._costs(before.words)
-        words = [
-            self._best([word, *self._windows(len(word))], known, number) for number, word in enumerate(before.words)
+        return [
+            self._best([word, *self._windows(len(word))], self._costs([*words[:number], *words[number + 1 :]]))
+            for number, word in enumerate(words)
         ]
-        return self._with_cost(words, self._costs(words))
-
-    def _with_cost(self, words: Sequence[Codes], known: SegmentCosts) -> _NullWords:
-        cuts, _ = known.path(self.prices)
-        return _NullWords(words, int(known.least[cuts[:-1], np.diff(cuts) - 1].sum()))
 
     def _window(self, start: int, length: int) -> Codes:
         return tuple(self.codes[start : start + length].tolist())
@@ -321,14 +318,20 @@ class _NullSearch:
 
     def _costs(self, words: Sequence[Codes]) -> SegmentCosts:
         tried = [word[:LONGEST] for word in words]  # the beginning of longer ones: a lane has no more bits
-        return SegmentCosts.of(
-            self.codes, tried, len(self.encoded.alphabet), np.zeros(len(words), np.int32), self.prices
-        )
+        return segment_costs(self.codes, tried, len(self.encoded.alphabet), np.zeros(len(words), np.int32), self.prices)
 
-    def _best(self, tried: list[Codes], known: SegmentCosts, without: int) -> Codes:
+    def _best(self, tried: list[Codes], known: SegmentCosts) -> Codes:
         """Return the candidate with the least J; of those too long for a lane, the first."""
         if len(tried[0]) > LONGEST:
             return tried[0]
         lanes = Lanes.of(tried, len(self.encoded.alphabet))
-        costs = lanes.costs(self.codes, known, without, np.zeros(len(tried), np.int32), self.prices)
+        costs = lanes.costs(self.codes, known, np.zeros(len(tried), np.int32), self.prices)
         return tried[int(lanes.order[int(costs.argmin())])]
+
+
+def _lesser(one: SegmentCosts, other: SegmentCosts) -> SegmentCosts:
+    """Return the lesser of both costs of each segment."""
+    narrow, wide = sorted((one, other), key=lambda costs: costs.shape[1])
+    costs = wide.copy()
+    np.minimum(costs[:, : narrow.shape[1]], narrow, out=costs[:, : narrow.shape[1]])
+    return costs

@@ -1,37 +1,37 @@
-"""Greedy dictionary search: add, refine and drop words while the description length falls."""
+"""Greedy dictionary search: add, refine, replace and drop words while the description length falls.
+
+Changed by a symbol at a time, a word stays where it is when its neighbours would have to change with it; so symbols are
+put to all words of a shared end together. Without that, one description of 58 planted sequences takes 3 % more bits.
+Splitting words, merging them into all their neighbours and stripping shared ends shortened none.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from rapidfuzz.distance import LCSseq
 
-from unperturbed.analysis.structure.decomposition.segmentation import Decomposition
 from unperturbed.analysis.structure.dictionary.candidates import (
     CandidateEvaluator,
+    Codes,
     Windows,
     bits_per_symbol,
-    concatenate,
-    extend_shared_ends,
-    merge_into_neighbours,
-    split_word,
-    strip_shared_ends,
+    extended_ends,
     word_variants,
 )
 from unperturbed.analysis.structure.dictionary.description_length import (
+    ROUNDS,
     Counts,
     DescriptionLength,
-    encoded_length,
+    SymbolCode,
+    decomposition_from,
     shortest_decomposition,
 )
-from unperturbed.analysis.structure.dictionary.lanes import Codes
-from unperturbed.analysis.structure.dictionary.symbol_code import SymbolCode
-from unperturbed.analysis.structure.sequence.encoding import Encoded
+from unperturbed.analysis.structure.segmentation import Decomposition
+from unperturbed.analysis.structure.symbols import Encoded
 
 _WHOLE, _SAMPLE, _BLOCKS = 5000, 2500, 5
 """Symbols of sequences that are searched as a whole; of a sample, and its blocks."""
@@ -44,17 +44,13 @@ _WORK, _WINDOWS, _FEWEST_WINDOWS, _TRIED = 1_500_000, 3000, 200, 3
 _SYMBOLS = 8
 """Symbols of a word's variants: the most frequent ones of its segments and beside them."""
 _FEW = 12
-"""Words up to which all of them are rearranged and replaced: that takes the square of their number."""
+"""Words up to which all of them are extended and replaced: that takes the square of their number."""
 _NEAR = 100.0
-"""Bits that a rearranged dictionary may take more before it is refined."""
+"""Bits that a dictionary may take more before its words are refined."""
 _TOGETHER = 3
 """Words that may have to be there before any of them pays."""
 _ROUNDING, _MARGIN = 1e-9, 20.0
 """Bits: of rounding, and of what prices that adapt to the words may make up for."""
-_REMEMBERED = 100_000
-"""Symbols of all covers that a search remembers: costs of segments take up to 1 kB for each."""
-
-_Key: TypeAlias = tuple[Hashable, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,24 +61,17 @@ class Cover:
     decomposition: Decomposition  # The sequence over these words
     bits: DescriptionLength  # Of this decomposition
     counts: Counts  # Its choices
-    evaluator: CandidateEvaluator  # Of further words beside these, at the prices of these counts or of those before
+    evaluator: CandidateEvaluator  # Of further words beside these, at the prices of these counts
 
     @property
     def total(self) -> float:
         """Bits in all."""
         return self.bits.total
 
-    @cached_property
-    def key(self) -> _Key:
-        """All that a cover consists of as one value that can be compared."""
-        found = self.decomposition
-        cuts, words = found.cuts.tobytes(), found.words.tobytes()
-        return self.words, self.counts.key, self.evaluator.counts.key, cuts, words
-
 
 @dataclass
 class _Search:
-    """The steps of a search over one sequence; each takes a cover and returns one that is no longer."""
+    """The steps of a search over one sequence; each takes a cover and returns a shorter one, or the same."""
 
     encoded: Encoded
     code: SymbolCode
@@ -90,60 +79,24 @@ class _Search:
     rng: np.random.Generator
     windows: Windows = field(init=False)
     literal_bits: NDArray[np.float64] = field(init=False)
-    covers: dict[_Key, Cover] = field(init=False, default_factory=dict)
-    refined: dict[_Key, Cover] = field(init=False, default_factory=dict)
-    dropped: dict[_Key, Cover] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self.windows = Windows(self.encoded.codes, self.longest)
         self.literal_bits = self.code.literal_bits(self.encoded.codes)
 
-    def with_words(self, words: Iterable[Codes]) -> Encoded:
-        return replace(self.encoded, words=tuple(np.array(word, np.int32) for word in words))
-
     def cover(self, words: tuple[Codes, ...], counts: Counts | None = None) -> Cover:
         """Describe the sequence with some words; `counts` of similar choices set the first prices."""
-        key = words, None if counts is None else counts.key
-        return self._remembered(self.covers, key, lambda: self._describe(words, counts))
-
-    def _remembered(self, known: dict[_Key, Cover], key: _Key, find: Callable[[], Cover]) -> Cover:
-        """Return what was found for a key lately; its steps lead a search to a third of its covers again."""
-        if key not in known:
-            found = find()
-            if len(known) >= max(_REMEMBERED // max(len(self.encoded.codes), 1), 1):
-                del known[next(iter(known))]
-            known[key] = found
-        return known[key]
-
-    def _describe(self, words: tuple[Codes, ...], counts: Counts | None) -> Cover:
-        encoded = self.with_words(words)
+        encoded = replace(self.encoded, words=tuple(np.array(word, np.int32) for word in words))
         if not words or counts is None:
             found, bits = shortest_decomposition(encoded, code=self.code)
-            counts = self.counts(found) if words else self._initial_counts()
-            return Cover(words, found, bits, counts, CandidateEvaluator(encoded, self.code, counts))
-        # Decompose at the prices of the counts, and count again, until the description becomes no shorter.
-        best: Cover | None = None
-        while True:
-            evaluator = CandidateEvaluator(encoded, self.code, counts)
-            found = evaluator.decomposition()
-            counts = self.counts(found)
-            bits = encoded_length(found, self.code, counts)
-            if best is not None and bits.total >= best.total:
-                return replace(best, evaluator=evaluator)
-            best = Cover(words, found, bits, counts, evaluator)
-            if self.is_long:
-                return best
-
-    def counts(self, found: Decomposition) -> Counts:
-        return Counts.of(found, merging=self.code.is_collapsed)
-
-    def reoptimise(self, cover: Cover) -> Cover:
-        """Search the shortest decomposition over the words from all starts."""
-        return min(cover, self.cover(cover.words), key=lambda one: one.total)
+        else:
+            found, bits = decomposition_from(encoded, self.code, counts, rounds=1 if self.is_long else ROUNDS)
+        counts = Counts.of(found, merging=self.code.is_collapsed) if words else self._initial_counts()
+        return Cover(words, found, bits, counts, CandidateEvaluator(encoded, self.code, counts))
 
     @property
     def is_long(self) -> bool:
-        """Whether only what is most likely to help is tried, as in a sequence of which a sample was searched before."""
+        """Whether the sequence is so long that a sample was searched before, and only the likeliest steps are tried."""
         return len(self.encoded.codes) > _WHOLE
 
     def _initial_counts(self) -> Counts:
@@ -168,9 +121,6 @@ class _Search:
 
     def refine_word(self, cover: Cover, word: int) -> Cover:
         """Change a word by a symbol at a time while that shortens the description."""
-        return self._remembered(self.refined, (cover.key, word), lambda: self._refine_word(cover, word))
-
-    def _refine_word(self, cover: Cover, word: int) -> Cover:
         while True:
             symbols = self.symbols_for(cover, word)
             start = best = cover.words[word]
@@ -250,9 +200,6 @@ class _Search:
 
     def drop_words(self, cover: Cover) -> Cover:
         """Drop words that do not pay."""
-        return self._remembered(self.dropped, cover.key, lambda: self._drop_words(cover))
-
-    def _drop_words(self, cover: Cover) -> Cover:
         for word in reversed(range(len(cover.words))):
             if self.may_be_dropped(cover, word):
                 fewer = self.without_word(cover, word)
@@ -271,7 +218,9 @@ class _Search:
     def join_frequent_pair(self, cover: Cover) -> Cover:
         """Make one word of two that often follow each other."""
         for first, second in self.frequent_pairs(cover):
-            whole = concatenate(cover.words[first], cover.words[second], is_collapsed=self.code.is_collapsed)
+            one, other = cover.words[first], cover.words[second]
+            # Where runs are collapsed, equal symbols at the boundary are one.
+            whole = one + other[self.code.is_collapsed and one[-1] == other[0] :]
             if len(whole) > self.longest or whole in cover.words:
                 continue
             found = self.drop_words(self.with_word(cover, whole))
@@ -289,27 +238,17 @@ class _Search:
         most_often = often[np.argsort(-counts[often], kind="stable")][:_FEW]
         return [(int(first), int(second)) for first, second in pairs[:, most_often].T]
 
-    def rearrange(self, cover: Cover) -> Cover:
-        """Move to the first neighbouring dictionary (`neighbours`) that is shorter once its words are refined."""
-        for words, counts, near in self.rearrangements(cover):
+    def extend_shared_ends(self, cover: Cover) -> Cover:
+        """Put a symbol more before, or behind, all words that begin, or end, with the same one."""
+        for words in extended_ends(cover.words, len(self.encoded.alphabet)):
             if max(map(len, words)) > self.longest:
                 continue
-            found = self.cover(words, counts)
-            if found.total <= cover.total + near:
+            found = self.cover(words, cover.counts)
+            if found.total <= cover.total + _NEAR:
                 found = self.drop_words(self.refine_words(found, cover))
             if found.total < cover.total - _ROUNDING:
                 return found
         return cover
-
-    def rearrangements(self, cover: Cover) -> Iterator[tuple[tuple[Codes, ...], Counts, float]]:
-        """Yield neighbouring dictionaries, their first counts, and the bits they may be worse before refinement."""
-        words, counts = cover.words, cover.counts
-        pairs, is_collapsed = self.frequent_pairs, self.code.is_collapsed
-        yield from ((one, counts.with_word(), _NEAR) for one in split_word(words))
-        yield from ((one, counts, _NEAR) for one in extend_shared_ends(words, len(self.encoded.alphabet)))
-        for number, one in merge_into_neighbours(words, pairs(cover), is_collapsed=is_collapsed):
-            yield one, counts.without_word(number), _NEAR
-        yield from ((one, counts, np.inf) for one in strip_shared_ends(words))
 
     def replace_word(self, cover: Cover) -> Cover:
         """Drop a word, refine the others without it, and add what helps most then."""
@@ -326,7 +265,7 @@ def _uses(cover: Cover) -> dict[Codes, int]:
 
 
 def _dissimilar(words: Sequence[Codes], most: int) -> list[Codes]:
-    """Return the first so many words that have little in common with those before."""
+    """Return at most `most` words, each with little in common with those before it."""
     chosen: list[Codes] = []
     for word in words[: 50 * most]:
         if all(2 * LCSseq.similarity(word, other) < min(len(word), len(other)) + 1 for other in chosen):
@@ -360,7 +299,7 @@ def learn_words(encoded: Encoded, *, longest: int, seed: int, observe: Callable[
                 if observe is not None:
                     observe(cover)
         words, counts = cover.words, cover.counts.scaled(len(encoded.codes) / max(len(part), 1))
-    return search.reoptimise(cover)
+    return min(cover, search.cover(cover.words), key=lambda found: found.total)  # decomposed from all starts
 
 
 def _samples(encoded: Encoded) -> Iterator[NDArray[np.int32]]:
@@ -391,7 +330,7 @@ def _improve(search: _Search, cover: Cover, observe: Callable[[Cover], None] | N
             continue
         steps = [search.join_frequent_pair] if cover.words else [search.add_words_jointly]
         if thorough and len(cover.words) <= _FEW and not search.is_long:
-            steps += [search.rearrange, search.replace_word]
+            steps += [search.extend_shared_ends, search.replace_word]
         for step in steps:
             if cover.total >= before - _ROUNDING:
                 cover = step(cover)

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
-from unperturbed.analysis.structure.decomposition.segmentation import Decomposition
 from unperturbed.analysis.structure.dictionary.adequacy import Adequacy, Bound, Null, judge_encoded
+from unperturbed.analysis.structure.dictionary.candidates import LONGEST
 from unperturbed.analysis.structure.dictionary.description_length import DescriptionLength, shortest_decomposition
 from unperturbed.analysis.structure.dictionary.greedy import Cover, learn_words
-from unperturbed.analysis.structure.dictionary.lanes import LONGEST
 from unperturbed.analysis.structure.dictionary.monotone import (
     POWERS,
     THETAS,
@@ -21,7 +20,8 @@ from unperturbed.analysis.structure.dictionary.monotone import (
     best_alternation,
     starts,
 )
-from unperturbed.analysis.structure.sequence.encoding import AnySequence, Encoded, Word, encode
+from unperturbed.analysis.structure.segmentation import Decomposition
+from unperturbed.analysis.structure.symbols import AnySequence, Encoded, Word, encode
 from unperturbed.common.result import Result
 from unperturbed.common.table import Table
 from unperturbed.common.wording import counted

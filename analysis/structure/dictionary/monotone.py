@@ -7,7 +7,7 @@ dictionary on the way is scored by its description length and the shortest one i
 before are recognised, since the alternation may run in a cycle.
 
 What the paper leaves open: its kernel takes one power p, here several are tried. It ends when the dictionary does not
-change, here also in a cycle or after so many rounds. "With a new starting vocabulary" it runs again where the model is
+change, here also in a cycle or at a limit of rounds. "With a new starting vocabulary" it runs again where the model is
 inadequate: here by other thresholds of the window that makes the first decomposition, then by random cuts. And segments
 of twice the longest word become words, so that words may double until two of them are the whole sequence, with J = 0:
 here they have a greatest length.
@@ -28,20 +28,19 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unperturbed.analysis.structure.decomposition.distances import indel_distances, square
-from unperturbed.analysis.structure.decomposition.segmentation import (
+from unperturbed.analysis.structure.dictionary.description_length import (
+    DescriptionLength,
+    SymbolCode,
+    encoded_length,
+    shortest_decomposition,
+)
+from unperturbed.analysis.structure.segmentation import (
     Decomposition,
     decompose,
     decompose_encoded,
     first_decomposition,
 )
-from unperturbed.analysis.structure.dictionary.description_length import (
-    DescriptionLength,
-    encoded_length,
-    shortest_decomposition,
-)
-from unperturbed.analysis.structure.dictionary.symbol_code import SymbolCode
-from unperturbed.analysis.structure.sequence.encoding import AnySequence, Encoded, Word
+from unperturbed.analysis.structure.symbols import AnySequence, Encoded, Word, indel_distances, square
 from unperturbed.errors import DataError
 
 _LARGEST_EXACT = 2**53

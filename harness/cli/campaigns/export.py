@@ -178,9 +178,11 @@ def _read_runs(source: Path, kind: Kind, arguments: argparse.Namespace) -> Expor
     else:
         runs = read_runs(source, configurations=arguments.configuration, ids=arguments.run)
     if arguments.phases:
-        from unperturbed.harness.exports.content.timeline import add_phases
+        from types import FunctionType
 
-        runs, added = add_phases(runs)
+        from unperturbed.common.extensions import loaders
+
+        runs, added = loaders("unperturbed.slices", FunctionType)["phases"]()(runs)
         notes += added
     if arguments.aligned:
         from unperturbed.harness.exports.content.timeline import align_runs

@@ -1,4 +1,4 @@
-"""What is shown on the time axis of runs: their phases, and all runs on the axis of one."""
+"""All runs of an export on the time axis of one."""
 
 from __future__ import annotations
 
@@ -8,57 +8,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unperturbed.analysis.alignment import Alignment, WarpPath, align
-from unperturbed.analysis.structure import Composition, Span, WordUse, compare_structure, compose, structural_sequence
 from unperturbed.collectors.data import Trace
-from unperturbed.errors import DataError, SpecError
-from unperturbed.harness.exports.content.runs import ExportedRun, ExportedRuns, Slice
+from unperturbed.errors import DataError
+from unperturbed.harness.exports.content.runs import ExportedRun, ExportedRuns
 from unperturbed.harness.results.check import align_on
 from unperturbed.harness.spec.sections.campaign import ANCHOR
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     from unperturbed.harness.spec.campaign_spec import CampaignSpec
-
-PHASES = "phases"
-"""Track of the words of `unperturbed structure`."""
-
-
-def add_phases(runs: ExportedRuns) -> tuple[ExportedRuns, tuple[str, ...]]:
-    """Add the phases of each run as slices, all in the words of the first run.
-
-    Result: The runs with slices, and a sentence for each run that has none.
-    """
-    first, notes = runs.runs[0], []
-    try:
-        words = compose(structural_sequence(first.trace, name=first.title))
-    except (DataError, ValueError) as error:
-        raise SpecError(f"--phases: no phases can be found in run {first.title}: {error}") from None
-    if not words.is_adequate:
-        notes.append(f"The words found in run {first.title} do not describe it well: unperturbed structure shows why.")
-    found = [replace(first, slices=(*first.slices, *_slices(words.spans, words.uses)))]
-    for run in runs.runs[1:]:
-        try:
-            sequence = structural_sequence(run.trace, classes=words.sequence.classes, name=run.title)
-            compared = compare_structure(words, Composition(sequence, words.dictionary))
-        except (DataError, ValueError) as error:
-            notes.append(f"Run {run.title} has no phases: {error}.")
-            found.append(run)
-        else:
-            found.append(replace(run, slices=(*run.slices, *_slices(compared.spans, compared.uses))))
-    return replace(runs, runs=tuple(found)), tuple(notes)
-
-
-def _slices(spans: Sequence[Span], uses: Sequence[WordUse]) -> list[Slice]:
-    slices = []
-    for span in spans:
-        name = f"word {span.word + 1}: {uses[span.word].letters}" if span.word >= 0 else "no word"
-        if span.word >= 0 and span.edits:
-            name += f" ±{span.edits}"
-        slices.append(Slice(PHASES, name, span.first, span.stop))
-    return slices
 
 
 def align_runs(runs: ExportedRuns, spec: CampaignSpec) -> tuple[ExportedRuns, tuple[str, ...]]:

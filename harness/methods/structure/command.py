@@ -1,4 +1,4 @@
-"""Find the phases that recur in a run, and how a second run differs in structure."""
+"""Phases of runs: the command, their slices in exports, and their loops compiled ahead."""
 
 from __future__ import annotations
 
@@ -10,12 +10,18 @@ from typing import TYPE_CHECKING, Any
 from unperturbed.harness.cli.paths import require_writable_path
 
 if TYPE_CHECKING:
-    from unperturbed.analysis.structure import StructuralSequence
+    from collections.abc import Sequence
+
+    from unperturbed.analysis.structure import Span, StructuralSequence, WordUse
     from unperturbed.collectors.data import Trace
+    from unperturbed.harness.exports.content.runs import ExportedRuns, Slice
 
     Source = Trace | list[str] | list[int] | list[float]
 
 _INADEQUATE = 4
+_SEED = 1
+_TRACK = "phases"
+"""Of the slices of words in an export."""
 
 
 class Command:
@@ -218,3 +224,53 @@ def _names(first: Path, second: Path | None) -> tuple[str, str]:
 
 def _name(path: Path) -> str:
     return path.parent.name if path.name == "trace.parquet" else path.name
+
+
+def add_phases(runs: ExportedRuns) -> tuple[ExportedRuns, tuple[str, ...]]:
+    """Add the phases of each run as slices, in the words of the first run; return a note for each run without any."""
+    from dataclasses import replace
+
+    from unperturbed.analysis.structure import Composition, compare_structure, compose, structural_sequence
+    from unperturbed.errors import DataError, SpecError
+
+    first, notes = runs.runs[0], []
+    try:
+        words = compose(structural_sequence(first.trace, name=first.title))
+    except (DataError, ValueError) as error:
+        raise SpecError(f"--phases: no phases can be found in run {first.title}: {error}") from None
+    if not words.is_adequate:
+        notes.append(f"The words found in run {first.title} do not describe it well: unperturbed structure shows why.")
+    sliced = [replace(first, slices=(*first.slices, *_slices(words.spans, words.uses)))]
+    for run in runs.runs[1:]:
+        try:
+            sequence = structural_sequence(run.trace, classes=words.sequence.classes, name=run.title)
+            compared = compare_structure(words, Composition(sequence, words.dictionary))
+        except (DataError, ValueError) as error:
+            notes.append(f"Run {run.title} has no phases: {error}.")
+            sliced.append(run)
+        else:
+            sliced.append(replace(run, slices=(*run.slices, *_slices(compared.spans, compared.uses))))
+    return replace(runs, runs=tuple(sliced)), tuple(notes)
+
+
+def _slices(spans: Sequence[Span], uses: Sequence[WordUse]) -> list[Slice]:
+    from unperturbed.harness.exports.content.runs import Slice
+
+    slices = []
+    for span in spans:
+        name = f"word {span.word + 1}: {uses[span.word].letters}" if span.word >= 0 else "no word"
+        if span.word >= 0 and span.edits:
+            name += f" ±{span.edits}"
+        slices.append(Slice(_TRACK, name, span.first, span.stop))
+    return slices
+
+
+def warm() -> None:
+    """Compile the loops of phases: classes of intervals, decompositions and the search for a dictionary."""
+    from unperturbed.analysis.structure import compare_structure, compose, structural_sequence
+    from unperturbed.harness.cli.warming import recurring_phases
+
+    one, other = recurring_phases(_SEED)
+    first = compose(structural_sequence(one, seed=_SEED), seed=_SEED)
+    second = compose(structural_sequence(other, seed=_SEED, classes=first.sequence.classes), seed=_SEED)
+    compare_structure(first, second, seed=_SEED)

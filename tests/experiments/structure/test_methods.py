@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from experiments.common.evaluation import EVIDENCE
-from experiments.structure import methods, power
+from experiments.structure import methods
 from experiments.structure.accesses import lengths_of_files, read_path
 from unperturbed.analysis.structure import description_length, indel_distances, kernel, structural_sequence
 
@@ -35,25 +35,25 @@ def test_a_word_of_the_kept_path_recurs_with_the_large_files(method: str) -> Non
 
 def test_the_kernel_keeps_further_copies_of_a_cluster() -> None:
     # Eq. (2) sums over the members: the first copies alone weigh less than all, whatever the power.
-    copies = [word + end for word in power.APART for end in ("y", "z", "yz")]
+    copies = [word + end for word in methods.APART for end in ("y", "z", "yz")]
     distances = indel_distances(copies)
     for exponent in (1, 4, 8):
         chosen = kernel(distances, exponent)
         singles = kernel(distances[::3, ::3], exponent)
         assert chosen.value > singles.value
-        assert len(chosen.members) > len(power.APART)
+        assert len(chosen.members) > len(methods.APART)
 
 
 def test_an_alternation_is_told_as_it_ended() -> None:
-    sequence, motifs = power.sequence_of(1, 0.05)
-    ended = power.alternation(sequence, 8)
+    sequence, motifs = methods.sequence_of(1, 0.05)
+    ended = methods.alternation(sequence, 8)
     assert 0 < ended.kept < 1
     assert ended.pruned <= ended.bits
     assert ended.stopped == "fixed point" or ended.stopped.startswith(("cycle", "limit"))
-    assert len(power.alternation_table([sequence], [description_length(sequence, motifs).total])) == 2 + len(
-        power.POWERS
+    assert len(methods.alternation_table([sequence], [description_length(sequence, motifs).total])) == 2 + len(
+        methods.POWERS
     )
 
 
 def test_motifs_far_apart_have_no_common_symbol() -> None:
-    assert len(set("".join(power.APART))) == sum(map(len, power.APART))
+    assert len(set("".join(methods.APART))) == sum(map(len, methods.APART))

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from experiments.structure import evaluate, milestones
-from experiments.structure.figures import draw
+from experiments.structure.evaluate import draw
 from experiments.structure.milestones import PHASES, Program, adjusted_rand_index, score, truth_of
 from unperturbed.analysis.structure import decompose, structural_sequence
 from unperturbed.collectors.data import Metric, Trace

@@ -79,7 +79,7 @@ def test_one_series_has_no_pairs():
 
 
 def test_wrong_arguments_are_refused_by_name():
-    with pytest.raises(DataError, match="there is no series"):
+    with pytest.raises(DataError, match="no series given"):
         distance_matrix([])
     with pytest.raises(DataError, match=r"series\[1\]\[0\] is nan"):
         warp_paths([[1.0], [math.nan]])

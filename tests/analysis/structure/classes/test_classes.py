@@ -11,7 +11,9 @@ from unperturbed.analysis.structure.classes.classifiers import (
     MostUsed,
     Quantiles,
     Ranges,
+    band_names,
     class_letter,
+    class_names,
     classes_of_map,
     identity_classes,
     most_used_classes,
@@ -19,7 +21,6 @@ from unperturbed.analysis.structure.classes.classifiers import (
     range_bands,
 )
 from unperturbed.analysis.structure.classes.metric_classes import metric_classes
-from unperturbed.analysis.structure.classes.names import band_names, class_names
 from unperturbed.analysis.structure.classes.scaling import Scaling, choose_scaling
 from unperturbed.errors import DataError
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from unperturbed.analysis.structure.classes.elements import default_metrics, default_per, rates_of
+from unperturbed.analysis.structure.classes.classify import default_metrics, default_per, rates_of
 from unperturbed.collectors.data import Metric, Trace
 from unperturbed.errors import DataError
 

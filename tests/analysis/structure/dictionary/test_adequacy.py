@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.analysis.structure.planted import collapsed, planted, structureless
-from unperturbed.analysis.structure.decomposition.segmentation import decompose
 from unperturbed.analysis.structure.dictionary.adequacy import Null, adequacy_of, null_costs, shuffle_symbols
-from unperturbed.analysis.structure.sequence.encoding import encode
+from unperturbed.analysis.structure.segmentation import decompose
+from unperturbed.analysis.structure.symbols import encode
 
 
 @given(st.text("abcd", max_size=40), st.booleans(), st.integers(0, 99))

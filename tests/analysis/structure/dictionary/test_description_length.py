@@ -8,10 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.analysis.structure.dictionary.coder import Decoder, Encoder, transmit
-from unperturbed.analysis.structure.decomposition.segmentation import decompose
-from unperturbed.analysis.structure.dictionary.description_length import description_length, shortest_decomposition
-from unperturbed.analysis.structure.dictionary.symbol_code import SymbolCode
-from unperturbed.analysis.structure.sequence.encoding import encode
+from unperturbed.analysis.structure.dictionary.description_length import (
+    SymbolCode,
+    description_length,
+    shortest_decomposition,
+)
+from unperturbed.analysis.structure.segmentation import decompose
+from unperturbed.analysis.structure.symbols import encode
 
 PRICES = st.integers(1, 20).map(lambda quarters: quarters / 4)
 LETTERS = st.text("abcd", max_size=40)

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.analysis.structure.dictionary.naive_kernel import best_subsets
-from unperturbed.analysis.structure.decomposition.distances import indel_distances
 from unperturbed.analysis.structure.dictionary.monotone import kernel
+from unperturbed.analysis.structure.symbols import indel_distances
 from unperturbed.errors import DataError
 
 POWERS = (1, 2, 4, 0.5)

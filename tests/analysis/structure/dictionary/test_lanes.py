@@ -5,9 +5,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.analysis.structure.decomposition.naive_decomposition import indel
-from unperturbed.analysis.structure.dictionary.candidates import Windows, word_variants
-from unperturbed.analysis.structure.dictionary.lanes import NONE, IntegerPrices, Lanes, SegmentCosts
+from tests.analysis.structure.naive_decomposition import indel
+from unperturbed.analysis.structure.dictionary.candidates import (
+    NONE,
+    IntegerPrices,
+    Lanes,
+    Windows,
+    cut_at_gaps,
+    extended_ends,
+    segment_costs,
+    word_variants,
+)
 
 CODES = st.lists(st.integers(0, 2), max_size=14)
 WORD = st.lists(st.integers(0, 2), min_size=1, max_size=5).map(tuple)
@@ -63,13 +71,14 @@ def test_a_candidate_costs_what_the_recursion_says(case, data):
     codes, words, of_words, tried, of_tried, prices = case
     without = data.draw(st.integers(-1, len(words) - 1))
     sequence = np.array(codes, np.int32)
-    known = SegmentCosts.of(sequence, words, 3, np.array(of_words, np.int32), prices)
-    together = Lanes.of(tried, 3)
-    costs = together.costs(sequence, known, without, np.array(of_tried, np.int32)[together.order], prices)
     kept = [number for number in range(len(words)) if number != without]
+    of_kept = np.array([of_words[number] for number in kept], np.int32)
+    known = segment_costs(sequence, [words[number] for number in kept], 3, of_kept, prices)
+    together = Lanes.of(tried, 3)
+    costs = together.costs(sequence, known, np.array(of_tried, np.int32)[together.order], prices)
     for lane, number in enumerate(together.order.tolist()):
         alone = Lanes.of([tried[number]], 3)
-        cost = alone.costs(sequence, known, without, np.array([of_tried[number]], np.int32), prices)[0]
+        cost = alone.costs(sequence, known, np.array([of_tried[number]], np.int32), prices)[0]
         beside = [*(words[one] for one in kept), tried[number]]
         beside_prices = [*(of_words[one] for one in kept), of_tried[number]]
         assert cost == least(codes, beside, beside_prices, prices)
@@ -77,50 +86,28 @@ def test_a_candidate_costs_what_the_recursion_says(case, data):
         assert least(codes, beside, beside_prices, prices, times=len(codes)) <= costs[lane] <= cost
 
 
-@given(cases())
-@settings(max_examples=200)
-def test_the_cheapest_path_costs_what_the_recursion_says(case):
-    codes, words, of_words, _, _, prices = case
-    if prices.stretch is None:
-        return  # there need not be a path then
-    known = SegmentCosts.of(np.array(codes, np.int32), words, 3, np.array(of_words, np.int32), prices)
-    cuts, chosen = known.path(prices)
-    assert (cuts[0], cuts[-1]) == (0, len(codes))
-    spent = 0
-    for start, end, word in zip(cuts[:-1].tolist(), cuts[1:].tolist(), chosen.tolist(), strict=True):
-        alone = [codes[start - 1]] if start else []  # what is before decides what is merged
-        if word < 0:
-            spent += prices.stretch + sum(prices.symbols[start:end].tolist())
-        elif prices.merged is not None and alone == [words[word][0]]:
-            spent += prices.edit * indel(codes[start:end], words[word][1:]) + of_words[word] + prices.merged
-        else:
-            spent += prices.edit * indel(codes[start:end], words[word]) + of_words[word]
-    longest = max(map(len, words), default=1)
-    assert least(codes, words, of_words, prices, times=2 * longest) <= spent <= least(codes, words, of_words, prices)
-
-
 def test_many_candidates_of_any_length_at_once():
     rng = np.random.default_rng(1)
     codes = rng.integers(0, 4, 150).astype(np.int32)
     prices = IntegerPrices(2, None, 5, np.ones(150, np.int32))
     tried = [tuple(rng.integers(0, 4, length).tolist()) for length in rng.integers(1, 65, 300).tolist()]
-    known = SegmentCosts.of(codes, [(0, 1, 2)], 4, np.array([1], np.int32), prices)
+    known = segment_costs(codes, [(0, 1, 2)], 4, np.array([1], np.int32), prices)
     lanes = Lanes.of(tried, 4)
-    costs = lanes.costs(codes, known, -1, np.full(300, 3, np.int32), prices)
+    costs = lanes.costs(codes, known, np.full(300, 3, np.int32), prices)
     for lane in range(0, 300, 7):
         alone = Lanes.of([tried[lanes.order[lane]]], 4)
-        assert alone.costs(codes, known, -1, np.array([3], np.int32), prices)[0] == costs[lane]
+        assert alone.costs(codes, known, np.array([3], np.int32), prices)[0] == costs[lane]
     assert costs.max() <= 155  # one stretch
 
 
 def test_around_a_word_s_segments_no_segment_goes_over_a_gap():
-    codes = np.array([0, 1, 2, 0, 1, 2, 0, 1, 2], np.int32)
-    prices = IntegerPrices(1, None, 90, np.full(9, 90, np.int32))
-    known = SegmentCosts.of(codes, [(0, 1), (2,)], 3, np.zeros(2, np.int32), prices)
     there = np.array([0, 1, 6, 7, 8])
-    near = known.without_word(1, there)
-    assert near.least[0].tolist() == [1, 0, NONE, NONE]  # of 0 1, then the gap
-    assert near.least[2].tolist() == [1, 0, 1, NONE]
+    codes = np.array([0, 1, 2, 0, 1, 2, 0, 1, 2], np.int32)[there]
+    prices = IntegerPrices(1, None, 90, np.full(5, 90, np.int32))
+    known = segment_costs(codes, [(0, 1)], 3, np.zeros(1, np.int32), prices)
+    cut_at_gaps(known, there)
+    assert known[0].tolist() == [1, 0, NONE, NONE]  # of 0 1, then the gap
+    assert known[2].tolist() == [1, 0, 1, NONE]
 
 
 def test_windows_are_all_there_are_where_they_are_few():
@@ -168,5 +155,12 @@ def test_words_up_to_a_lane_s_bits(length):
     word = tuple(rng.integers(0, 3, length).tolist())
     codes = np.array(word * 2, np.int32)
     prices = IntegerPrices(1, None, None, np.zeros(len(codes), np.int32))
-    nothing = SegmentCosts.of(codes, [], 3, np.zeros(0, np.int32), prices)
-    assert Lanes.of([word], 3).costs(codes, nothing, -1, np.array([7], np.int32), prices).tolist() == [14]
+    nothing = segment_costs(codes, [], 3, np.zeros(0, np.int32), prices)
+    assert Lanes.of([word], 3).costs(codes, nothing, np.array([7], np.int32), prices).tolist() == [14]
+
+
+def test_a_symbol_is_put_before_or_behind_all_that_share_a_border():
+    assert set(extended_ends(((0, 1), (0, 2), (3, 1)), 4)) == {
+        *(((more, 0, 1), (more, 0, 2), (3, 1)) for more in (1, 2, 3)),
+        *(((0, 1, more), (0, 2), (3, 1, more)) for more in (0, 2, 3)),
+    }

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from tests.analysis.structure.planted import collapsed, planted, structureless
-from unperturbed.analysis.structure.decomposition.segmentation import decompose
 from unperturbed.analysis.structure.dictionary import greedy
 from unperturbed.analysis.structure.dictionary.adequacy import Null
 from unperturbed.analysis.structure.dictionary.description_length import description_length
 from unperturbed.analysis.structure.dictionary.learning import learn_dictionary
+from unperturbed.analysis.structure.segmentation import decompose
 from unperturbed.errors import DataError
 
 SEEDS = range(5)

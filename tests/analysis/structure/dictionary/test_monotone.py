@@ -5,11 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.analysis.structure.decomposition import naive_decomposition
+from tests.analysis.structure import naive_decomposition
 from tests.analysis.structure.dictionary.naive_kernel import best_subsets
 from tests.analysis.structure.planted import planted, structureless
-from unperturbed.analysis.structure.decomposition.distances import indel_distances
-from unperturbed.analysis.structure.decomposition.segmentation import decompose, first_decomposition
 from unperturbed.analysis.structure.dictionary import monotone
 from unperturbed.analysis.structure.dictionary.adequacy import Adequacy, cheapest_decomposition
 from unperturbed.analysis.structure.dictionary.description_length import description_length
@@ -21,7 +19,8 @@ from unperturbed.analysis.structure.dictionary.monotone import (
     kernel,
     starts,
 )
-from unperturbed.analysis.structure.sequence.encoding import encode
+from unperturbed.analysis.structure.segmentation import decompose, first_decomposition
+from unperturbed.analysis.structure.symbols import encode, indel_distances
 from unperturbed.errors import DataError
 
 GOES_ROUND = "cbdcdcbdcdabdabcdada"

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.analysis.structure.dictionary.naive_kernel import indel
-from unperturbed.analysis.structure.decomposition.distances import indel_distance, indel_distances
+from unperturbed.analysis.structure.symbols import indel_distance, indel_distances
 from unperturbed.errors import DataError
 
 TEXTS = st.text("abcd", max_size=12)

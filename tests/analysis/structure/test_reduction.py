@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.analysis.structure.classes.planted_phases import phases, same_partition
 from unperturbed.analysis.structure.classes.classifiers import MostUsed, Quantiles, Ranges
-from unperturbed.analysis.structure.sequence.reduction import letters_of, structural_sequence
+from unperturbed.analysis.structure.sequence import letters_of, structural_sequence
 from unperturbed.collectors.data import Metric, Trace
 from unperturbed.errors import DataError
 

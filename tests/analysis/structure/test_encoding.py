@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unperturbed.analysis.structure.sequence.encoding import encode
+from unperturbed.analysis.structure.symbols import encode
 from unperturbed.errors import DataError
 
 

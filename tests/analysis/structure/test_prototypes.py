@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unperturbed.analysis.structure.decomposition.distances import indel_distances, medoids, nearest_prototype
 from unperturbed.analysis.structure.dictionary.monotone import kernel
+from unperturbed.analysis.structure.symbols import indel_distances, medoids, nearest_prototype
 from unperturbed.errors import DataError
 
 SEGMENTS = st.lists(st.text("abc", max_size=6), min_size=1, max_size=15)

@@ -23,8 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from rapidfuzz.distance import Indel
 
 from unperturbed.analysis.compiling import compiled
-from unperturbed.analysis.structure.decomposition.distances import Comparable, comparable
-from unperturbed.analysis.structure.sequence.encoding import AnySequence, Encoded, Word, encode
+from unperturbed.analysis.structure.symbols import AnySequence, Comparable, Encoded, Word, comparable, encode
 from unperturbed.common.result import Result
 from unperturbed.common.table import Column, Table
 from unperturbed.common.wording import counted
@@ -32,7 +31,7 @@ from unperturbed.common.wording import counted
 if TYPE_CHECKING:
     import polars as pl
 
-_MODULE = "unperturbed.analysis.structure.decomposition.kernels"
+_MODULE = "unperturbed.analysis.structure.kernels"
 _WORDS = "const int32[::1], const uint64[:,::1], const int64[::1], const int64[::1], const int32[::1]"
 _CHEAPEST = (f"{_WORDS}, const float64[::1], float64, int64, float64, const float64[::1], float64",)
 _MASKS = ("const int32[::1], const int32[::1], const int64[::1]",)
@@ -208,7 +207,7 @@ def decompose(
         Of equal costs the one with the fewest segments, of these the one whose last segment is the longest, then the
         one before it, and so on; of equally near words the first. A word comes before a stretch without one. A sequence
         without symbols has no segments and costs 0. Without words nothing is described: one stretch over all, at an
-        `edit_price` a symbol, since so many insertions make the sequence out of an empty model.
+        `edit_price` a symbol, since that many insertions make the sequence out of an empty model.
 
     Raises
     ------

@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unperturbed.analysis.structure.classes.classifiers import BandClasses, Classes, GivenClasses, class_letter
-from unperturbed.analysis.structure.classes.classify import ClassesRequest, classify
-from unperturbed.analysis.structure.classes.elements import AUTO, TIME, Source, read_elements
+from unperturbed.analysis.structure.classes.classify import AUTO, TIME, ClassesRequest, Source, classify, read_elements
 from unperturbed.analysis.structure.classes.metric_classes import MetricClasses, join_short_runs, run_starts
 from unperturbed.analysis.structure.classes.scaling import FloatArray
 from unperturbed.collectors.data import Trace
@@ -140,7 +139,7 @@ def structural_sequence(
         * None finds classes of intervals by k-means, as many as take the fewest bits, 1 to 10 (`clustering`). Accesses
           of up to 10 different kinds have a class each; of more, whole numbers go to k-means, and of others the nine
           most used have a class each.
-        * A whole number: so many, or fewer where the run has not so many different values.
+        * A whole number of classes; fewer where the run has fewer different values.
         * `Quantiles(k)`, `Ranges(k)`: bands of one metric, or of addresses. `MostUsed(k)`: a class for each of the k −
           1 most used elements.
         * A mapping from element to class, or a function. Of a trace it takes the values of `metrics`, a tuple where

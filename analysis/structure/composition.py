@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from unperturbed.analysis.structure.comparison import describe
-from unperturbed.analysis.structure.decomposition.segmentation import Decomposition
+from unperturbed.analysis.structure import describe
 from unperturbed.analysis.structure.dictionary.adequacy import Bound
 from unperturbed.analysis.structure.dictionary.learning import Dictionary, Method, learn_dictionary
-from unperturbed.analysis.structure.sequence.encoding import Word
-from unperturbed.analysis.structure.sequence.reduction import StructuralSequence, letters_of
+from unperturbed.analysis.structure.segmentation import Decomposition
+from unperturbed.analysis.structure.sequence import StructuralSequence, letters_of
+from unperturbed.analysis.structure.symbols import Word
 from unperturbed.common.result import Result
 from unperturbed.common.table import Table
 

@@ -14,9 +14,9 @@ from unperturbed.analysis.structure import (
     decompose,
     structural_sequence,
 )
-from unperturbed.analysis.structure.comparison.describe import composition_sentence, difference_sentence
-from unperturbed.analysis.structure.comparison.differences import simulate_run_costs
-from unperturbed.analysis.structure.sequence.reduction import StructuralSequence
+from unperturbed.analysis.structure.describe import composition_sentence, difference_sentence
+from unperturbed.analysis.structure.differences import simulate_run_costs
+from unperturbed.analysis.structure.sequence import StructuralSequence
 
 CLASSES = {letter: number for number, letter in enumerate("abcdef")}
 

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.analysis.structure.dictionary.naive_kernel import indel
-from unperturbed.analysis.structure.decomposition.segmentation import first_decomposition
-from unperturbed.analysis.structure.sequence.encoding import encode
+from unperturbed.analysis.structure.segmentation import first_decomposition
+from unperturbed.analysis.structure.symbols import encode
 
 
 def fragments(text, **settings):

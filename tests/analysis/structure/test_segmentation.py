@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.analysis.structure.decomposition.naive_decomposition import best, indel, preferred
-from unperturbed.analysis.structure.decomposition.segmentation import decompose
+from tests.analysis.structure.naive_decomposition import best, indel, preferred
+from unperturbed.analysis.structure.segmentation import decompose
 from unperturbed.errors import DataError
 
 WORDS = st.lists(st.text("abcd", min_size=1, max_size=6), min_size=1, max_size=4)

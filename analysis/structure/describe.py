@@ -13,10 +13,10 @@ from unperturbed.common.table import Cell, Column, Table
 from unperturbed.common.wording import counted
 
 if TYPE_CHECKING:
-    from unperturbed.analysis.structure.comparison.composition import Composition, WordUse
-    from unperturbed.analysis.structure.comparison.differences import StructuralComparison
+    from unperturbed.analysis.structure.composition import Composition, WordUse
     from unperturbed.analysis.structure.dictionary.adequacy import Adequacy
-    from unperturbed.analysis.structure.sequence.reduction import StructuralSequence
+    from unperturbed.analysis.structure.differences import StructuralComparison
+    from unperturbed.analysis.structure.sequence import StructuralSequence
 
 _EDITS, _SHIFTS = 4, 3
 """Habitual edits, and words whose share changes, that a sentence lists."""

@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 from rapidfuzz.distance import Indel
 
-from unperturbed.analysis.structure.comparison import describe
-from unperturbed.analysis.structure.comparison.composition import (
+from unperturbed.analysis.structure import describe
+from unperturbed.analysis.structure.composition import (
     Composition,
     Span,
     WordUse,
@@ -33,11 +33,10 @@ from unperturbed.analysis.structure.comparison.composition import (
     segment_spans,
     word_uses,
 )
-from unperturbed.analysis.structure.decomposition.distances import indel_distance, indel_distances
-from unperturbed.analysis.structure.decomposition.segmentation import Decomposition, decompose
 from unperturbed.analysis.structure.dictionary.adequacy import Adequacy
 from unperturbed.analysis.structure.dictionary.description_length import DescriptionLength, shortest_decomposition
-from unperturbed.analysis.structure.sequence.encoding import encode
+from unperturbed.analysis.structure.segmentation import Decomposition, decompose
+from unperturbed.analysis.structure.symbols import encode, indel_distance, indel_distances
 from unperturbed.common.result import Result
 from unperturbed.common.table import Table
 

@@ -1,1 +1,0 @@
-"""Decompositions: a sequence cut into segments that are as near as possible to the words of a dictionary."""
