@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from tests.collectors.runtime.programs import BUSY, COUNTED, INCLUDE, compile_program, sample
-from unperturbed.collectors.records import file as record
 from unperturbed.collectors.records.file import HEADER, SIGNAL, Setup, create_record_file, read_record_file
 from unperturbed.collectors.runtime import build_preload
 from unperturbed.collectors.sources import Event
@@ -41,7 +40,8 @@ int main(void) {{
     ).stdout.splitlines()
     assert printed[:-1] == [f"{name} {HEADER.fields[name][1]}" for name in HEADER.names or ()]  # type: ignore[index]
     assert (
-        printed[-1] == f"all {HEADER.itemsize} event {record._EVENT.itemsize} probe {record._PROBE.itemsize} "
+        printed[-1]
+        == f"all {HEADER.itemsize} event {HEADER['event'].base.itemsize} probe {HEADER['probe'].base.itemsize} "
         f"record {Setup('none', 1, 'monotonic').record.itemsize}"
     )
 
