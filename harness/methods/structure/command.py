@@ -1,4 +1,7 @@
-"""Phases of runs: the command, their slices in exports, and their loops compiled ahead."""
+"""Find the phases that recur in a run, and how a second run differs in structure.
+
+Beside the command: phases as slices in exports, and their loops compiled ahead.
+"""
 
 from __future__ import annotations
 
