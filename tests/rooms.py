@@ -197,10 +197,12 @@ def picture() -> str:
         else:
             lines.append(f"    {part}")
     implied = _implied(used)
+    arrows: dict[str, list[str]] = defaultdict(list)
     for first in sorted(used):
-        arrows = sorted(used[first] - implied[first] - {"errors", "common"})
-        if arrows:
-            lines.append(f"    {first} --> {' & '.join(arrows)}".replace("/", "_"))
+        for second in sorted(used[first] - implied[first] - {"errors", "common"}):
+            arrows[second].append(first)
+    for second, users in arrows.items():
+        lines.append(f"    {' & '.join(users)} --> {second}".replace("/", "_"))
     return "\n".join([*lines, "```"])
 
 
@@ -225,14 +227,15 @@ def _implied(used: Mapping[str, set[str]]) -> Mapping[str, set[str]]:
 
 
 def listed() -> str:
-    """Return every part and its rooms with the first sentence of their `__init__.py`."""
+    """Return every part and its rooms with the first sentence of their `__init__.py`, cut at its colon where long."""
     lines = []
     for part in reversed(PARTS):
         for path in sorted((ROOT / part).glob("__init__.py")) + sorted((ROOT / part).glob("*/__init__.py")):
             room = path.parent.relative_to(ROOT)
             indent = "  " * (len(room.parts) - 1)
             sentence = " ".join((ast.get_docstring(ast.parse(path.read_text())) or "").partition("\n\n")[0].split())
-            lines += _wrapped(f"{indent}- **{room.name}/** {sentence}", f"{indent}  ")
+            line = f"{indent}- **{room.name}/** {sentence}"
+            lines += _wrapped(f"{line.partition(': ')[0]}." if len(line) > 120 else line, f"{indent}  ")
     return "\n".join(lines)
 
 

@@ -38,6 +38,21 @@ def test_the_page_of_the_architecture_shows_the_rooms_as_they_are() -> None:
     assert rooms.renewed(text) == text, "write it again: python tests/rooms.py"
 
 
+def test_the_ways_drawn_through_the_files_are_those_of_the_code() -> None:
+    text = rooms.ARCHITECTURE.read_text()
+    files = dict(re.findall(r'(\w\d+)\["([\w/]+)"\]', text))
+    assert all((ROOT / f"{file}.py").exists() for file in files.values())
+    names = {node: file.removesuffix("/__init__").replace("/", ".") for node, file in files.items()}
+    arrows = re.findall(r"^ +(\w\d+)\S* --> (.*)$", text, re.MULTILINE)
+    drawn = [
+        (names[first], names[node]) for first, others in arrows for node in re.findall(r"\b(\w\d+)\b(?=\[| |$)", others)
+    ]
+    assert len(drawn) > 40
+    used = rooms.imports()
+    through_packages = {name: used[name] | {two for one in used[name] for two in used[one]} for name, _ in drawn}
+    assert [pair for pair in drawn if pair[1] not in through_packages[pair[0]]] == []
+
+
 def test_help_loads_nothing_slow() -> None:
     text = "import sys; from unperturbed.harness.cli import main; main([]); print('loaded', *sys.modules)"
     shown = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True).stdout
