@@ -305,8 +305,9 @@ class Source:
     yields_to : tuple of str, default ()
         Prefixes of other sources: that it cannot count their names is not news worth a note.
     c_file : Path, optional
-        C text that defines `c_name`; compiled into every sampler. It need not include anything for
-        `runtime/common/sources.h`, which is put before it. None where no sampler reads the source.
+        C text that defines `c_name`; compiled into every sampler. In this project it includes
+        `runtime/common/sources.h`; for another distribution that header is put before it. None where no sampler
+        reads the source.
     c_name : str, default ""
         Of the source's `struct unperturbed_source` in C.
     number : int, default 0

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 
 from unperturbed.common.extras import load_library
 from unperturbed.errors import SpecError
+from unperturbed.harness.cli.parser import RegisteredNames
 
 if TYPE_CHECKING:
     from unperturbed.harness.campaign.progress import Watch
+    from unperturbed.harness.exports import Kind
 
 
 def add_fail_on(parser: argparse.ArgumentParser) -> None:
@@ -132,3 +134,16 @@ def add_progress_option(parser: argparse.ArgumentParser) -> None:
         default="text",
         help="json: write one JSON object per line to stderr for each event (docs/reference/command_line.md)",
     )
+
+
+def add_format(parser: argparse.ArgumentParser, kind: Kind) -> None:
+    """Add the option that chooses an export format by name; its help lists the formats that are installed."""
+
+    def names() -> Iterable[str]:
+        from unperturbed.harness.exports import formats
+
+        return formats(kind)
+
+    formats_help = "%(names)s (default: by FILE's suffix)"
+    option = parser.add_argument("--format", metavar="NAME", help=formats_help)
+    option.names = RegisteredNames(names)  # type: ignore[attr-defined]  # argparse fills help texts from attributes

@@ -81,6 +81,9 @@ class RegisteredNames:
     def __iter__(self) -> Iterator[str]:
         return iter(self._names())
 
+    def __str__(self) -> str:
+        return ", ".join(self)
+
 
 def unknown_command(word: str, known: Iterable[str]) -> str:
     """Return the message for a word that is not a command."""

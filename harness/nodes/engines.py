@@ -91,6 +91,9 @@ class Engine(ABC):
     def submit(self, part: NodePart, *, avoid: Sequence[str]) -> str:
         """Start a part, or put it into a queue.
 
+        Where parts share a host, set `UNPERTURBED_NODE=part-NAME` in a part's environment: two parts on a node of one
+        name are refused.
+
         Parameters
         ----------
         part : NodePart

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, is_dataclass, replace
@@ -27,12 +28,12 @@ from unperturbed.harness.spec.yaml import MAX_BYTES, Diagnostic, InvalidSpec, Po
 from unperturbed.instrument.events import DEFAULT_MAX_RATE, Event
 
 
-def load_spec(path: Path) -> CampaignSpec:
+def load_spec(path: str | os.PathLike[str]) -> CampaignSpec:
     """Read and validate a spec's file.
 
     Parameters
     ----------
-    path : Path
+    path : str or PathLike of str
         The YAML file.
 
     Returns
@@ -47,6 +48,7 @@ def load_spec(path: Path) -> CampaignSpec:
     InvalidSpec
         It has faults: a `SpecError` whose message has one line `file:line:column: message` for each.
     """
+    path = Path(path)
     if (path / "campaign.sqlite").is_file():
         raise SpecError(
             f"{path}: this is a campaign's folder; `unperturbed check {path}` judges it; to continue it, run its spec"

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from unperturbed.harness.cli.options import add_format
 from unperturbed.harness.cli.paths import campaign_folder
 
 if TYPE_CHECKING:
@@ -41,12 +42,7 @@ class Command:
             metavar="FILE",
             help="file to write (default: campaign.SUFFIX in the campaign's folder, or beside the trace)",
         )
-        add(
-            "--format",
-            metavar="NAME",
-            help="perfetto, csv, parquet, arrow, pyperf, paraver, ctf, openmetrics, or an installed format "
-            "(default: by FILE's suffix)",
-        )
+        add_format(parser, "campaign")
         add(
             "--configuration",
             action="append",

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unperturbed.errors import SpecError
+from unperturbed.harness.cli.options import add_format
 from unperturbed.harness.cli.paths import CAMPAIGN_OR_SPEC, campaign_folder
 from unperturbed.harness.cli.streams import print_json
 from unperturbed.harness.cli.terminal import print_note, terminal
@@ -30,7 +31,7 @@ class Command:
             metavar="FILE",
             help="trace to write: .parquet, or .csv for the values alone (default: CAMPAIGN/merged.parquet)",
         )
-        add("--format", metavar="NAME", help="parquet, csv, or an installed format (default: by FILE's suffix)")
+        add_format(parser, "trace")
         add("--anchors", type=int, metavar="N", help="use at most N milestones of the anchor (default: all)")
         add(
             "--force",

@@ -82,7 +82,8 @@ class ReportFigure:
     """A figure of the report."""
 
     name: str  # The figure's name, and the id of its element where there is one figure
-    # The id of the section that holds it, such as `signals`. A section that the page does not have is added.
+    # The id of the section that holds it: `changes`, `signals`, `correlations` or `alignment`. Another id adds a
+    # section of that name.
     section: str
     # Takes a `ReportView`; returns the `Figure`, a `FigureBlock` where heading or text depend on the content, or None
     # where the content has nothing for it.
