@@ -347,9 +347,7 @@ class ParsedFunction(NamedTuple):
     closing: int  # Offset of the body's `}`
     constant: bool  # Declared constexpr or consteval, so that it may run in the compiler
     is_lambda: bool = False  # It is a lambda's
-    outer: ParsedFunction | None = (
-        None  # The function whose body contains this one (a lambda, a method of a local class)
-    )
+    outer: ParsedFunction | None = None  # The one around this one (a lambda, a method of a local class)
 
 
 class Body(NamedTuple):
@@ -359,13 +357,11 @@ class Body(NamedTuple):
     loops: list[InsertionPoint]
     returns: list[InsertionPoint]
     labels: list[tuple[str, InsertionPoint]]  # Labels by name
-    statements: list[tuple[Any, InsertionPoint]]  # List of tuple of cursor and InsertionPoint Every statement
-    # List of tuple of InsertionPoint and cursor Assignments with their left sides.
-    assignments: list[tuple[InsertionPoint, Any]]
-    calls: list[tuple[InsertionPoint, Any]]  # List of tuple of InsertionPoint and cursor Calls
-    addresses: list[tuple[int, Any]]  # List of tuple of int and cursor Offset and operand of each unary &
-    # List of tuple of cursor and bool Declared variables, and whether a statement may follow the declaration.
-    variables: list[tuple[Any, bool]]
+    statements: list[tuple[Any, InsertionPoint]]  # Every statement, by its cursor
+    assignments: list[tuple[InsertionPoint, Any]]  # Assignments, with the cursors of their left sides
+    calls: list[tuple[InsertionPoint, Any]]  # Calls, with their cursors
+    addresses: list[tuple[int, Any]]  # Offset and operand of each unary &
+    variables: list[tuple[Any, bool]]  # Declared variables, and whether a statement may follow the declaration
     nested: list[ParsedFunction]  # Lambdas, and methods of local classes
 
 
@@ -439,7 +435,7 @@ class SiteSearch(Protocol):
     ) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
         """Return the names of a variable that is initialised, and those of its record type; None for others."""
 
-    def variable_names(self, variable: Any, function: ParsedFunction | None) -> tuple[str, ...]:
+    def variable_names(self, cursor: Any, function: ParsedFunction | None) -> tuple[str, ...]:
         """Return a variable's qualified names, `function::x` for a local one."""
 
     def is_definition(self, variable: Any) -> bool:
