@@ -42,7 +42,7 @@ Trial = Callable[[Sequence[Event]], str | None]
 
 
 def _led(events: Sequence[Event], leaders: Mapping[str, Event]) -> dict[tuple[object, ...], list[Event]]:
-    """Return the events of each leader, by what it counts: itself, as it was asked for if it was, and those behind it.
+    """Return each leader, under the name that was requested if any, with its followers; by what the leader counts.
 
     `leaders`: The leader of each event that needs one, by the event's name.
     """
