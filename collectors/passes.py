@@ -37,49 +37,33 @@ from unperturbed.common import supervision
 from unperturbed.common.scratch import scratch_folder
 from unperturbed.errors import HostError, SpecError
 
-_TWO_LEADERS = "they need two leaders ({}), but a run has one group"
-
 Trial = Callable[[Sequence[Event]], str | None]
 """Opens events that are arranged; returns why they cannot be counted together, or None."""
 
 
-@dataclass(frozen=True)
-class Leaders:
-    """The leaders of events."""
+def _led(events: Sequence[Event], leaders: Mapping[str, Event]) -> dict[tuple[object, ...], list[Event]]:
+    """Return each leader, under the name that was requested if any, with its followers; by what the leader counts.
 
-    of: Mapping[str, Event]  # By the name of each event that needs one
+    `leaders`: The leader of each event that needs one, by the event's name.
+    """
+    groups: dict[tuple[object, ...], list[Event]] = {}
+    for event in events:
+        if lead := leaders.get(event.name):
+            asked = next((candidate for candidate in events if candidate.counted == lead.counted), lead)
+            groups.setdefault(lead.counted, [asked]).append(event)
+    return groups
 
-    @classmethod
-    def needed(cls, events: Sequence[Event], source: Source) -> Leaders:
-        """Ask a source for the leaders of events."""
-        return cls({event.name: lead for event in events if (lead := source.leader(event)) is not None})
 
-    def arrange(self, events: Sequence[Event], *, turns: bool = False) -> list[Event] | str:
-        """Return events in the order in which they are opened, leaders before those that follow them.
+def _arranged(events: Sequence[Event], leaders: Mapping[str, Event], *, turns: bool = False) -> list[Event]:
+    """Return events in the order in which they are opened, with leaders that nobody asked for.
 
-        `events`: The events of a pass, in the order in which they were asked for.
-        `turns`: Events take turns on the counters: each leads a group of its own, or follows.
-        Result: With the leaders that was not requested; or why they cannot be in one run.
-        """
-        led: dict[tuple[object, ...], list[Event]] = {}
-        for event in events:
-            if lead := self.of.get(event.name):
-                asked = next((candidate for candidate in events if candidate.counted == lead.counted), lead)
-                led.setdefault(lead.counted, [asked]).append(replace(event, follows=True) if turns else event)
-        if len(led) > 1 and not turns:
-            return _TWO_LEADERS.format(", ".join(group[0].name for group in led.values()))
-        placed = [event for group in led.values() for event in group]
-        names = {event.name for event in placed}
-        return [*placed, *(event for event in events if event.name not in names)]
-
-    def alike(self, events: Sequence[Event]) -> list[frozenset[str]]:
-        """Return the names of events that share a leader, with its own name if it is among them."""
-        sets: dict[tuple[object, ...], set[str]] = {}
-        for event in events:
-            if lead := self.of.get(event.name):
-                asked = {candidate.name for candidate in events if candidate.counted == lead.counted}
-                sets.setdefault(lead.counted, asked).add(event.name)
-        return [frozenset(names) for names in sets.values()]
+    `turns`: Events take turns on the counters: each leads a group of its own, or follows.
+    """
+    placed: list[Event] = []
+    for lead, *followers in _led(events, leaders).values():
+        placed += [lead, *(replace(event, follows=True) if turns else event for event in followers)]
+    names = {event.name for event in placed}
+    return [*placed, *(event for event in events if event.name not in names)]
 
 
 def pack(
@@ -288,13 +272,15 @@ def _plan_by_opening(source: Source, names: Sequence[str], request: Request) -> 
     found = {name: source.event(name) for name in names}
     why = {name: source.refusal(name) or _UNKNOWN for name, event in found.items() if event is None}
     possible = [event for event in found.values() if event is not None]
-    leaders = Leaders.needed(possible, source)
+    leaders = {event.name: lead for event in possible if (lead := source.leader(event)) is not None}
 
     def together(events: Sequence[Event]) -> str | None:
-        arranged = leaders.arrange(events)
-        if isinstance(arranged, str):
-            return arranged
-        return _trial(source.name, arranged, request)
+        led = _led(events, leaders)
+        if len(led) > 1:
+            return (
+                f"they need two leaders ({', '.join(group[0].name for group in led.values())}), but a run has one group"
+            )
+        return _trial(source.name, _arranged(events, leaders), request)
 
     problem = together(possible[:1]) if len(possible) > 1 else None
     if problem and (problem.startswith("libpapi: ") or "PAPI_library_init" in problem):  # it is not about the event
@@ -306,9 +292,12 @@ def _plan_by_opening(source: Source, names: Sequence[str], request: Request) -> 
     if multiplexed:
         groups, refused = _take_turns(single, leaders, source, request)
     else:
-        sets = (*request.together, *leaders.alike(single))
-        groups, refused = pack(single, request.shared, sets, together)
-        groups = [_arranged(leaders, group) for group in groups]
+        alike = (
+            frozenset(event.name for event in single if event.counted == counted or event in group)
+            for counted, group in _led(single, leaders).items()
+        )
+        groups, refused = pack(single, request.shared, (*request.together, *alike), together)
+        groups = [_arranged(group, leaders) for group in groups]
     described = [tuple(source.metric(event.name) for event in group) for group in groups]
     passes = [
         Pass(source.name, source.name, metrics, tuple(group), multiplexed=multiplexed)
@@ -317,21 +306,14 @@ def _plan_by_opening(source: Source, names: Sequence[str], request: Request) -> 
     return passes, {**why, **refused}
 
 
-def _arranged(leaders: Leaders, events: Sequence[Event], *, turns: bool = False) -> list[Event]:
-    """Return events in the order in which they are opened; they were tried in it."""
-    arranged = leaders.arrange(events, turns=turns)
-    assert not isinstance(arranged, str), arranged
-    return arranged
-
-
 def _take_turns(
-    events: Sequence[Event], leaders: Leaders, source: Source, request: Request
+    events: Sequence[Event], leaders: Mapping[str, Event], source: Source, request: Request
 ) -> tuple[list[list[Event]], dict[str, str]]:
     """Make one group of events that share the counters by multiplexing.
 
     Only sources that report for how long each event was counted can do so: the counts are scaled by it.
     """
-    arranged = _arranged(leaders, events, turns=True)
+    arranged = _arranged(events, leaders, turns=True)
     problem = (
         _trial(source.name, arranged, request, multiplexed=True)
         if source.timed

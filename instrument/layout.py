@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 # pathlib would cost every link step 5 ms.
-# ruff: noqa: PTH103, PTH118, PTH119, PTH122, PTH123
+# ruff: noqa: PTH100, PTH103, PTH109, PTH113, PTH118, PTH119, PTH122, PTH123
 
 
 _BITCODE = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")
@@ -73,13 +73,6 @@ class _Section(NamedTuple):
     entry_size: int
 
 
-class _Form(NamedTuple):
-    """Format of the numbers in an ELF file: byte order, and whether addresses have 64 bits."""
-
-    order: str
-    wide: bool
-
-
 def is_object(path: str) -> bool:
     """Return whether a file is one translation unit's code: a relocatable ELF file, or LLVM's bitcode."""
     try:
@@ -89,7 +82,11 @@ def is_object(path: str) -> bool:
         return False
     if head.startswith(_BITCODE):
         return True
-    return len(head) == 20 and head.startswith(b"\x7fELF") and _number(head, 16, _form(head)) == _RELOCATABLE
+    return (
+        len(head) == 20
+        and head.startswith(b"\x7fELF")
+        and struct.unpack_from(f"{_order(head)}H", head, 16) == (_RELOCATABLE,)
+    )
 
 
 def why_order_matters(path: str) -> str:
@@ -103,15 +100,14 @@ def why_order_matters(path: str) -> str:
         content = file.read()
     if content.startswith(_BITCODE):
         return "it is link-time-optimised"
-    form = _form(content)
     try:
-        sections = _sections(content, form)
-        registering = _registering(content, form, sections)
+        sections = _sections(content)
+        constructors = _own_constructors(content, sections)
     except (struct.error, IndexError, ValueError, OverflowError):
         return "it cannot be read"
     if any(section.name.startswith((".gnu.lto_", ".llvm.lto")) for section in sections):
         return "it is link-time-optimised"
-    own = {".init_array": registering * (8 if form.wide else 4)}
+    own = {".init_array": constructors * (8 if _is_wide(content) else 4)}
     for section in sections:
         if _ORDERED.match(section.name) and section.size > own.get(section.name, 0):
             return f"it has initialisers or finalisers ({section.name})"
@@ -120,32 +116,34 @@ def why_order_matters(path: str) -> str:
     return ""
 
 
-def _form(head: bytes) -> _Form:
-    return _Form(">" if head[5] == 2 else "<", head[4] == 2)
+def _order(head: bytes) -> str:
+    return ">" if head[5] == 2 else "<"
 
 
-def _number(content: bytes, offset: int, form: _Form, kind: str = "H") -> int:
-    found: int = struct.unpack_from(form.order + kind, content, offset)[0]
-    return found
+def _is_wide(head: bytes) -> bool:
+    return head[4] == 2
 
 
-def _sections(content: bytes, form: _Form) -> list[_Section]:
-    start = _number(content, 40 if form.wide else 32, form, "Q" if form.wide else "I")
-    width, count, names = struct.unpack_from(f"{form.order}HHH", content, 58 if form.wide else 46)
-    layout = f"{form.order}IIQQQQIIQQ" if form.wide else f"{form.order}IIIIIIIIII"
+def _sections(content: bytes) -> list[_Section]:
+    """Return the sections of an ELF file; to load pyelftools would cost every link 20 ms."""
+    order, wide = _order(content), _is_wide(content)
+    (start,) = struct.unpack_from(f"{order}Q" if wide else f"{order}I", content, 40 if wide else 32)
     if start == 0:
         return []
-    first = struct.unpack_from(layout, content, start)
+    width, count, names = struct.unpack_from(f"{order}HHH", content, 58 if wide else 46)
+    # Elf_Shdr: name, type, flags, address, offset, size, link, info, alignment, entry size.
+    layout = struct.Struct(f"{order}IIQQQQIIQQ" if wide else f"{order}10I")
+    first = layout.unpack_from(content, start)
     count, names = count or first[5], first[6] if names == _EXTENDED else names
-    headers = [struct.unpack_from(layout, content, start + number * width) for number in range(count)]
+    headers = [layout.unpack_from(content, start + number * width) for number in range(count)]
     begin = headers[names][4]
     return [
-        _Section(_text(content, begin + name), kind, flags, offset, size, link, entry_size)
-        for name, kind, flags, _, offset, size, link, _, _, entry_size in headers
+        _Section(_name(content, begin + at).decode("utf-8", "surrogateescape"), kind, flags, offset, size, link, entry)
+        for at, kind, flags, _, offset, size, link, _, _, entry in headers
     ]
 
 
-def _registering(content: bytes, form: _Form, sections: list[_Section]) -> int:
+def _own_constructors(content: bytes, sections: list[_Section]) -> int:
     """Return how many of the constructors are ours: several where objects were linked into one (-r)."""
     count = 0
     for table in sections:
@@ -155,14 +153,13 @@ def _registering(content: bytes, form: _Form, sections: list[_Section]) -> int:
         if content.find(_CONSTRUCTOR, begin, begin + sections[table.link].size) < 0:
             continue
         for offset in range(table.offset, table.offset + table.size, table.entry_size):
-            name = begin + _number(content, offset, form, "I")
-            # C++ mangles it: _ZL23__unperturbed_constructv.
-            count += _CONSTRUCTOR in content[name : content.index(b"\0", name)]
+            (name,) = struct.unpack_from(f"{_order(content)}I", content, offset)
+            count += _CONSTRUCTOR in _name(content, begin + name)  # C++ mangles it: _ZL23__unperturbed_constructv
     return count
 
 
-def _text(content: bytes, offset: int) -> str:
-    return content[offset : content.index(b"\0", offset)].decode("utf-8", "surrogateescape")
+def _name(content: bytes, offset: int) -> bytes:
+    return content[offset : content.index(b"\0", offset)]
 
 
 _UNIT = 16
@@ -325,15 +322,6 @@ def _symbol(number: int, letter: str) -> str:
     return f"unperturbed_pad_{number}{letter}"
 
 
-def _kept(numbers: Sequence[int]) -> str:
-    """Return the option that keeps padding where the linker removes what nothing refers to (--gc-sections)."""
-    return "-Wl," + ",".join(f"-u,{_symbol(number, letter)}" for number in numbers for letter in _SECTIONS)
-
-
-# pathlib would cost every link step 5 ms.
-# ruff: noqa: PTH100, PTH109, PTH113, PTH118, PTH123
-
-
 _VARIABLES = (
     *("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "SOURCE_DATE_EPOCH"),
     *("LIBRARY_PATH", "LD_LIBRARY_PATH", "LD_RUN_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX"),
@@ -356,8 +344,6 @@ class Link(NamedTuple):
 
 def note_link(folder: str, command: CompilerCommand) -> None:
     """Record a link that succeeded, unless its output is gone already."""
-    from unperturbed.instrument.layout import why_order_stays  # noqa: PLC0415  only builds in several layouts need it
-
     output = os.path.abspath(command.output or "a.out")
     if not os.path.isfile(output):
         return

@@ -87,11 +87,9 @@ class Metric:
     scaled: bool = False
 
     def __post_init__(self) -> None:
-        if self.kind not in get_args(Kind):
-            raise DataError(f"metric {self.name!r}: kind {self.kind!r} is not one of {', '.join(get_args(Kind))}")
-        if self.semantics not in get_args(Semantics):
-            listed = ", ".join(get_args(Semantics))
-            raise DataError(f"metric {self.name!r}: semantics {self.semantics!r} is not one of {listed}")
+        for word, value, known in (("kind", self.kind, Kind), ("semantics", self.semantics, Semantics)):
+            if value not in get_args(known):
+                raise DataError(f"metric {self.name!r}: {word} {value!r} is not one of {', '.join(get_args(known))}")
         texts = (self.name, self.unit, self.source, self.meaning, *self.components)
         if not all(isinstance(text, str) for text in texts) or not isinstance(self.scaled, bool):
             fields = "name, unit, source, meaning and components"
@@ -230,14 +228,9 @@ class Trace:
                 raise UnknownMetricError(f"the trace has no metric {key!r}; {known}")
             return self.columns[key]
         if isinstance(key, slice):
+            bounds = {name: getattr(self, name)[key] for name in INTERVAL_COLUMNS}
             columns = {name: column[key] for name, column in self.columns.items()}
-            return replace(
-                self,
-                begin_ns=self.begin_ns[key],
-                end_ns=self.end_ns[key],
-                overruns=self.overruns[key],
-                columns=MappingProxyType(columns),
-            )
+            return replace(self, **bounds, columns=MappingProxyType(columns))
         if isinstance(key, list | tuple) and all(isinstance(name, str) for name in key):
             columns = {name: self[name] for name in key}
             metrics = {name: self.metrics[name] for name in key}
@@ -311,17 +304,11 @@ class Trace:
             usual = (np.nanmin(values), np.nanmedian(values), np.nanmax(values)) if len(values) else (None,) * 3
             total = np.nansum(values) if metric.semantics == "counter" else None
             rows.append([name, metric.kind, metric.unit, *(number(value) for value in (total, *usual))])
-        return Table(columns, rows, repr(self)[1:-1] + self._skid_text())
-
-    def _skid_text(self) -> str:
-        """Return how well counts of an event ended the intervals; empty where time did."""
-        facts = self.attributes
-        if not facts.get("interval_event"):
-            return ""
-        return (
-            f"; an interval ends every {facts['interval_ns']:,} counts of {facts['interval_event']}, median skid "
-            f"{facts['skid_median']:,.0f}"
-        )
+        title, facts = repr(self)[1:-1], self.attributes
+        if facts.get("interval_event"):  # how well its counts ended the intervals
+            title += f"; an interval ends every {facts['interval_ns']:,} counts of {facts['interval_event']}, "
+            title += f"median skid {facts['skid_median']:,.0f}"
+        return Table(columns, rows, title)
 
     def values(self, names: Iterable[str]) -> NDArray[np.float64]:
         """Return the named metrics as a float64 array of shape (intervals, metrics)."""
@@ -339,9 +326,7 @@ class Trace:
         """Return a polars DataFrame: `begin_ns`, `end_ns`, `overruns`, then one column a metric."""
         import polars as pl  # noqa: PLC0415  slow to load, and not every user of a trace needs it
 
-        return pl.DataFrame(
-            {"begin_ns": self.begin_ns, "end_ns": self.end_ns, "overruns": self.overruns, **dict(self.columns)}
-        )
+        return pl.DataFrame({name: getattr(self, name) for name in INTERVAL_COLUMNS} | dict(self.columns))
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write a Parquet file. It appears whole or not at all."""
@@ -390,17 +375,9 @@ class Trace:
             raise DataError(f"{source}: a Parquet file, but not a trace of this tool (no description of its metrics)")
         try:
             metrics, attributes, digest = _parse_description(text)
-            columns = {
-                name: _complete(frame, name) for name in (*INTERVAL_COLUMNS, *(metric.name for metric in metrics))
-            }
-            trace = cls.from_columns(
-                metrics,
-                columns,
-                begin_ns=columns["begin_ns"],
-                end_ns=columns["end_ns"],
-                overruns=columns["overruns"],
-                attributes=attributes,
-            )
+            bounds = {name: _complete(frame, name) for name in INTERVAL_COLUMNS}
+            columns = {metric.name: _complete(frame, metric.name) for metric in metrics}
+            trace = cls.from_columns(metrics, columns, **bounds, attributes=attributes)
         except DataError as error:
             raise DataError(f"{source}: {error}") from None
         if digest not in (None, trace._digest()):

@@ -8,10 +8,11 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, cast, get_args
+from typing import TYPE_CHECKING, NoReturn, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +48,7 @@ _OPTIONS: Mapping[str, str] = {
 }
 
 _UNITS = {"s": 1e9, "ms": 1e6, "us": 1e3, "ns": 1.0}
+_ROLES = ("time", "begin", "run", "configuration")
 _TIMES = ("end_ns", "time", "timestamp", "seconds", "time_s", "time_ms", "time_us", "time_ns", "t")
 _OF_EXPORTS = ("pass", "repetition", "interval", "start", "duration", *INTERVAL_COLUMNS)
 """Columns of this tool's own tables that are not metrics."""
@@ -55,91 +57,160 @@ LineOf = Callable[[int], int]
 """Takes a row's number, from 0; returns the number of its line, or 0 where the format has no lines."""
 
 
-def _read_table(
-    frame: pl.DataFrame, path: Path, options: Mapping[str, str], line_of: LineOf, described: Mapping[str, Metric]
-) -> list[Trace]:
-    """Return the runs of a table."""
-    import polars as pl  # noqa: PLC0415
+@dataclass(frozen=True)
+class _Table:
+    """A table that holds runs."""
 
-    roles = _roles(frame, path, options)
-    if not len(frame):
-        refuse(path, "the table has no rows below its heading")
-    names, left_out = _metric_columns(frame, path, options, roles, line_of)
-    timed: list[str] = [role for role in ("time", "begin") if role in roles]
-    times = {role: _numbers(frame, roles[role], path, line_of, whole=True) for role in timed}
-    ending = re.search(r"[_\[( ](s|ms|us|ns)[\])]?$", roles["time"])
-    factor = _UNITS[common_options(options, path, "unit", tuple(_UNITS), ending[1] if ending else "s")]
-    columns = {name: _numbers(frame, name, path, line_of) for name in names}
-    keys = [roles[role] for role in ("configuration", "run") if role in roles]
-    groups: dict[tuple[str, ...], IntArray] = {(): np.arange(len(frame))}
-    if keys:
-        rows = frame.select(pl.col(keys).cast(pl.String).fill_null("")).with_row_index("row")
-        parts = rows.group_by(keys, maintain_order=True).agg("row").rows()
-        groups = {tuple(part[:-1]): np.asarray(part[-1], np.int64) for part in parts}
-    cumulative = common_options(options, path, "values", ("counts", "cumulative"), "counts") == "cumulative"
-    kind = cast(Kind, common_options(options, path, "kind", get_args(Kind), "os"))
-    metrics = [described.get(name) or Metric(name, known_kind(name) or kind, source=path.suffix[1:]) for name in names]
-    traces = []
-    for key, here in groups.items():
-        trace = _trace(metrics, columns, times, factor, here, path, line_of, cumulative=cumulative, notes=left_out)
-        said = dict(zip([role for role in ("configuration", "run") if role in roles], key, strict=False))
-        traces.append(with_attributes(trace, **said))
-    return traces
+    frame: pl.DataFrame
+    path: Path
+    options: Mapping[str, str]
+    line_of: LineOf
+    described: Mapping[str, Metric]  # Metrics that the file itself describes
+
+    def _refuse(self, row: int, what: str) -> NoReturn:
+        refuse(self.path, what, self.line_of(int(row)))
+
+    def traces(self) -> list[Trace]:
+        """Return the runs."""
+        import polars as pl  # noqa: PLC0415
+
+        frame, path, options = self.frame, self.path, self.options
+        roles = self._roles()
+        if not len(frame):
+            refuse(path, "the table has no rows below its heading")
+        names, left_out = self._metric_columns(roles)
+        timed: list[str] = [role for role in ("time", "begin") if role in roles]
+        times = {role: self._numbers(roles[role], whole=True) for role in timed}
+        ending = re.search(r"[_\[( ](s|ms|us|ns)[\])]?$", roles["time"])
+        factor = _UNITS[common_options(options, path, "unit", tuple(_UNITS), ending[1] if ending else "s")]
+        columns = {name: self._numbers(name) for name in names}
+        marking = [role for role in ("configuration", "run") if role in roles]
+        groups: dict[tuple[str, ...], IntArray] = {(): np.arange(len(frame))}
+        if marking:
+            keys = [roles[role] for role in marking]
+            rows = frame.select(pl.col(keys).cast(pl.String).fill_null("")).with_row_index("row")
+            parts = rows.group_by(keys, maintain_order=True).agg("row").rows()
+            groups = {tuple(part[:-1]): np.asarray(part[-1], np.int64) for part in parts}
+        cumulative = common_options(options, path, "values", ("counts", "cumulative"), "counts") == "cumulative"
+        kind = cast(Kind, common_options(options, path, "kind", get_args(Kind), "os"))
+        metrics = [
+            self.described.get(name) or Metric(name, known_kind(name) or kind, source=path.suffix[1:]) for name in names
+        ]
+        traces = []
+        for key, here in groups.items():
+            bounds, values = self._intervals(here, times, factor, columns, cumulative=cumulative)
+            trace = make_counted_trace(metrics, values, bounds, path, missing="not given", notes=left_out)
+            traces.append(with_attributes(trace, **dict(zip(marking, key, strict=False))))
+        return traces
+
+    def _roles(self) -> dict[str, str]:
+        """Return the column of each role that there is one for."""
+        options, names = self.options, self.frame.columns
+        roles = {role: options[role] for role in _ROLES if role in options}
+        for role, name in roles.items():
+            if name not in names:
+                refuse(self.path, f"{role}={name}: {no_such_column(name, names)}", 1)
+        folded = {name.casefold().strip(): name for name in reversed(names)}
+        if "time" not in roles:
+            known = next((folded[name] for name in _TIMES if name in folded), None)
+            if known is None:
+                columns = listing(names[:12])
+                refuse(self.path, f"which column is the time? Give it as time=COLUMN; the columns are {columns}", 1)
+            roles["time"] = known
+            if known == "end_ns" and "begin_ns" in folded:
+                roles.setdefault("begin", "begin_ns")
+        for role in ("run", "configuration"):
+            if role in folded:
+                roles.setdefault(role, folded[role])
+        return roles
+
+    def _metric_columns(self, roles: Mapping[str, str]) -> tuple[list[str], list[str]]:
+        """Return the columns that are metrics, and a sentence on those that are left out."""
+        columns = self.frame.columns
+        if "metrics" in self.options:
+            names = [name.strip() for name in self.options["metrics"].split(",") if name.strip()]
+            for name in names:
+                if name not in columns:
+                    refuse(self.path, f"metrics: {no_such_column(name, columns)}", 1)
+            return names, []
+        others = [name for name in columns if name not in roles.values() and name not in _OF_EXPORTS]
+        names = [name for name in others if _is_numeric(self.frame[name])]
+        texts = [name for name in others if name not in names]
+        if not names:
+            self._refuse(0, f"no column but {listing(roles.values())} holds numbers, so there is no metric")
+        what = "holds no numbers and is" if len(texts) == 1 else "hold no numbers and are"
+        return names, [f"{listing(texts)} {what} left out"] if texts else []
+
+    def _numbers(self, name: str, *, whole: bool = False) -> NDArray[np.float64]:
+        """Return a column as float64, NaN where nothing is given, unless it must be `whole`."""
+        import polars as pl  # noqa: PLC0415
+
+        column = self.frame[name]
+        if column.dtype == pl.String:
+            given = column.fill_null("").str.strip_chars()
+            numbers = _parsed(given)
+            empty = given.is_in(["", "NA", "N/A", "null", "nan", "NaN"])
+        elif column.dtype.is_numeric():
+            numbers = column.cast(pl.Float64)
+            empty = numbers.is_null() | numbers.is_nan().fill_null(value=True)
+        else:
+            refuse(self.path, f"the column {name!r} holds {column.dtype}, not numbers")
+        wrong = numbers.is_null() & ~empty if not whole else numbers.is_null() | empty
+        if wrong.any():
+            row = int(np.flatnonzero(wrong.to_numpy())[0])
+            value = column[row]
+            what = "nothing" if value is None or str(value).strip() == "" else repr(str(value))
+            place = f"row {row + 1}: " if not self.line_of(row) else ""
+            self._refuse(row, f"{place}the column {name!r} holds {what} here, not a number")
+        values = numbers.fill_null(float("nan")).to_numpy()
+        infinite = np.flatnonzero(np.isinf(values))
+        if len(infinite):
+            self._refuse(infinite[0], f"the column {name!r} holds an infinite number here")
+        return values
+
+    def _intervals(
+        self,
+        rows: IntArray,
+        times: Mapping[str, NDArray[np.float64]],
+        factor: float,
+        columns: Mapping[str, NDArray[np.float64]],
+        *,
+        cumulative: bool,
+    ) -> tuple[tuple[IntArray, IntArray], dict[str, NDArray[np.float64]]]:
+        """Return bounds of the intervals of a run [ns], and each metric's values in them; `factor` is ns per unit."""
+        time = times["time"][rows]
+        wrong = np.flatnonzero(np.diff(time) <= 0)
+        if len(wrong):
+            at = int(wrong[0]) + 1
+            what = "stands twice" if time[at] == time[at - 1] else "goes back here: rows are out of order"
+            self._refuse(rows[at], f"the time of a run {what}; run=COLUMN separates the runs of one file")
+        for role, stamps in times.items():
+            late = np.flatnonzero(np.abs(stamps[rows] * factor) > MOST)
+            if len(late):
+                what = "holds a time here that does not fit 64 bits of nanoseconds"
+                self._refuse(rows[late[0]], f"the column of the {role} {what}")
+        ends = np.rint(time * factor).astype(np.int64)
+        values = {name: column[rows] for name, column in columns.items()}
+        if cumulative:
+            values = {name: np.diff(column) for name, column in values.items()}
+            for name, column in values.items():
+                if (column < 0).any():
+                    at = int(np.flatnonzero(column < 0)[0]) + 1
+                    self._refuse(rows[at], f"{name} falls here: a cumulative counter never does")
+            return (ends[:-1] - ends[0], ends[1:] - ends[0]), values
+        if "begin" in times:
+            begin = np.rint(times["begin"][rows] * factor).astype(np.int64)
+            late = np.flatnonzero(begin > ends)
+            if len(late):
+                self._refuse(rows[late[0]], "an interval ends before it begins")
+            return (begin - begin[0], ends - begin[0]), values
+        return from_ends(ends) if len(ends) else (ends, ends), values
 
 
-def _roles(frame: pl.DataFrame, path: Path, options: Mapping[str, str]) -> dict[str, str]:
-    """Return the column of each role that there is one for."""
-    roles = {}
-    for role in ("time", "begin", "run", "configuration"):
-        if role in options:
-            if options[role] not in frame.columns:
-                refuse(path, f"{role}={options[role]}: {no_such_column(options[role], frame.columns)}", 1)
-            roles[role] = options[role]
-    folded = {name.casefold().strip(): name for name in reversed(frame.columns)}
-    if "time" not in roles:
-        known = next((folded[name] for name in _TIMES if name in folded), None)
-        if known is None:
-            refuse(
-                path,
-                f"which column is the time? Give it as time=COLUMN; the columns are {listing(frame.columns[:12])}",
-                1,
-            )
-        roles["time"] = known
-        if known == "end_ns" and "begin_ns" in folded and "begin" not in roles:
-            roles["begin"] = "begin_ns"
-    for role in ("run", "configuration"):
-        if role not in roles and role in folded:
-            roles[role] = folded[role]
-    return roles
-
-
-def _metric_columns(
-    frame: pl.DataFrame, path: Path, options: Mapping[str, str], roles: Mapping[str, str], line_of: LineOf
-) -> tuple[list[str], list[str]]:
-    """Return the columns that are metrics, and a sentence on those that are left out."""
-    if "metrics" in options:
-        names = [name.strip() for name in options["metrics"].split(",") if name.strip()]
-        for name in names:
-            if name not in frame.columns:
-                refuse(path, f"metrics: {no_such_column(name, frame.columns)}", 1)
-        return names, []
-    others = [name for name in frame.columns if name not in roles.values() and name not in _OF_EXPORTS]
-    names = [name for name in others if _is_numeric(frame, name)]
-    texts = [name for name in others if name not in names]
-    if not names:
-        refuse(path, f"no column but {listing(roles.values())} holds numbers, so there is no metric", line_of(0))
-    if not texts:
-        return names, []
-    return names, [
-        f"{listing(texts)} {'holds no numbers and is' if len(texts) == 1 else 'hold no numbers and are'} left out"
-    ]
-
-
-def _is_numeric(frame: pl.DataFrame, name: str) -> bool:
+def _is_numeric(column: pl.Series) -> bool:
     """Return whether a column's values are numbers, by the first of them that there is."""
     import polars as pl  # noqa: PLC0415
 
-    column = frame[name]
     if column.dtype != pl.String:
         return column.dtype.is_numeric()
     given = column.filter(column.is_not_null() & (column.str.strip_chars() != ""))
@@ -150,82 +221,6 @@ def _parsed(column: pl.Series) -> pl.Series:
     import polars as pl  # noqa: PLC0415
 
     return column.str.strip_chars().cast(pl.Float64, strict=False)
-
-
-def _numbers(
-    frame: pl.DataFrame, name: str, path: Path, line_of: LineOf, *, whole: bool = False
-) -> NDArray[np.float64]:
-    """Return a column as float64, NaN where nothing is given, unless it must be `whole`."""
-    import polars as pl  # noqa: PLC0415
-
-    column = frame[name]
-    if column.dtype == pl.String:
-        given = column.fill_null("").str.strip_chars()
-        numbers = _parsed(given)
-        empty = given.is_in(["", "NA", "N/A", "null", "nan", "NaN"])
-    elif column.dtype.is_numeric():
-        numbers = column.cast(pl.Float64)
-        empty = numbers.is_null() | numbers.is_nan().fill_null(value=True)
-    else:
-        refuse(path, f"the column {name!r} holds {column.dtype}, not numbers")
-    wrong = numbers.is_null() & ~empty if not whole else numbers.is_null() | empty
-    if wrong.any():
-        row = int(np.flatnonzero(wrong.to_numpy())[0])
-        value = column[row]
-        what = "nothing" if value is None or str(value).strip() == "" else repr(str(value))
-        place = f"row {row + 1}: " if not line_of(row) else ""
-        refuse(path, f"{place}the column {name!r} holds {what} here, not a number", line_of(row))
-    values = numbers.fill_null(float("nan")).to_numpy()
-    infinite = np.flatnonzero(np.isinf(values))
-    if len(infinite):
-        refuse(path, f"the column {name!r} holds an infinite number here", line_of(int(infinite[0])))
-    return values
-
-
-def _trace(
-    metrics: Sequence[Metric],
-    columns: Mapping[str, NDArray[np.float64]],
-    times: Mapping[str, NDArray[np.float64]],
-    factor: float,
-    rows: IntArray,
-    path: Path,
-    line_of: LineOf,
-    *,
-    cumulative: bool,
-    notes: Sequence[str],
-) -> Trace:
-    time = times["time"][rows]
-    wrong = np.flatnonzero(np.diff(time) <= 0)
-    if len(wrong):
-        at = int(wrong[0]) + 1
-        what = "stands twice" if time[at] == time[at - 1] else "goes back here: rows are out of order"
-        refuse(path, f"the time of a run {what}; run=COLUMN separates the runs of one file", line_of(int(rows[at])))
-    for role, stamps in times.items():
-        late = np.flatnonzero(np.abs(stamps[rows] * factor) > MOST)
-        if len(late):
-            refuse(
-                path,
-                f"the column of the {role} holds a time here that does not fit 64 bits of nanoseconds",
-                line_of(int(rows[late[0]])),
-            )
-    ends = np.rint(time * factor).astype(np.int64)
-    values = {name: column[rows] for name, column in columns.items()}
-    if cumulative:
-        values = {name: np.diff(column) for name, column in values.items()}
-        begin, end = ends[:-1] - ends[0], ends[1:] - ends[0]
-        for name, column in values.items():
-            if (column < 0).any():
-                at = int(np.flatnonzero(column < 0)[0]) + 1
-                refuse(path, f"{name} falls here: a cumulative counter never does", line_of(int(rows[at])))
-    elif "begin" in times:
-        begin = np.rint(times["begin"][rows] * factor).astype(np.int64)
-        late = np.flatnonzero(begin > ends)
-        if len(late):
-            refuse(path, "an interval ends before it begins", line_of(int(rows[late[0]])))
-        begin, end = begin - begin[0], ends - begin[0]
-    else:
-        begin, end = from_ends(ends) if len(ends) else (ends, ends)
-    return make_counted_trace(metrics, values, (begin, end), path, missing="not given", notes=notes)
 
 
 _SEPARATORS = ",;\t"
@@ -280,7 +275,7 @@ def _read_csv(content: bytes, path: Path, options: Mapping[str, str]) -> list[Tr
         ]
         frame = frame.with_columns(pl.col(commas).str.replace(",", ".", literal=True))
 
-    return _read_table(frame, path, options, lambda row: data[row] + 1, {})
+    return _Table(frame, path, options, lambda row: data[row] + 1, {}).traces()
 
 
 def _check_names(names: list[str], path: Path, line: int) -> None:
@@ -322,7 +317,7 @@ def _read_parquet(content: bytes, path: Path, options: Mapping[str, str]) -> lis
                 described[entry["name"]] = Metric(**{**entry, "components": tuple(entry["components"])})
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         refuse(path, f"its description of the metrics is damaged ({str(error) or type(error).__name__})")
-    return _read_table(frame, path, options, lambda _row: 0, described)
+    return _Table(frame, path, options, lambda _row: 0, described).traces()
 
 
 PARQUET = ImportFormat(

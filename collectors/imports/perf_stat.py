@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,9 +52,14 @@ class _Rows:
     """The rows of one recording, each of one event in one interval and place."""
 
     lines: _Lines  # Numbers of the lines that hold a row each, from 1, in order: computed only for messages
+    path: Path
     # `time`, `place` (empty without), `value`, `unit`, `event`, `running`, `share`: text; `goes on`: the row has
     # further columns.
     frame: pl.DataFrame
+
+    def refuse(self, left: pl.DataFrame, at: Any, what: str) -> NoReturn:
+        """Raise the error of a row, by its place in what is left of the frame."""
+        refuse(self.path, what, self.lines[int(left["row"][int(at)])])
 
 
 class _Lines:
@@ -93,7 +98,7 @@ def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]
         if first is None:
             refuse(path, "perf wrote a heading here without rows", line)
         rows = _read_json(recording, path, line) if first.startswith(b"{") else _read_csv(recording, path, line)
-        traces.append(_to_trace(rows, path, _started(recording)))
+        traces.append(_to_trace(rows, _started(recording)))
     return traces
 
 
@@ -160,7 +165,7 @@ def _read_csv(recording: bytes, path: Path, first_line: int) -> _Rows:
     frame = frame.with_columns(times, pl.lit("").alias("place") if "place" not in names else pl.col("place"))
     if decimal == ",":
         frame = frame.with_columns(pl.col(_TIME, "value", "share").str.replace(",", ".", literal=True))
-    return _Rows(lines, frame)
+    return _Rows(lines, path, frame)
 
 
 def _columns(fields: Sequence[str], path: Path, line: int) -> list[str]:
@@ -206,7 +211,7 @@ def _read_json(recording: bytes, path: Path, first_line: int) -> _Rows:
         pl.col("pcnt-running").alias("share"),
         pl.lit(value=True).alias("goes on"),
     )
-    return _Rows(lines, frame)
+    return _Rows(lines, path, frame)
 
 
 def _refuse_json(lines: _Lines, path: Path) -> None:
@@ -231,7 +236,7 @@ _LATEST_S = 4e9
 """Times are kept as int64 nanoseconds."""
 
 
-def _to_trace(rows: _Rows, path: Path, started: str | None) -> Trace:
+def _to_trace(rows: _Rows, started: str | None) -> Trace:
     import polars as pl  # noqa: PLC0415
 
     frame = rows.frame.with_row_index("row")
@@ -247,18 +252,18 @@ def _to_trace(rows: _Rows, path: Path, started: str | None) -> Trace:
         pl.col("running", "share").cast(pl.Float64, strict=False),
         pl.col("event").fill_null(""),
     )
-    _refuse_damaged(frame, rows, path)
+    _refuse_damaged(frame, rows)
     time = frame[_TIME].to_numpy()
     beyond = np.flatnonzero(~(np.abs(time) < _LATEST_S))
     if len(beyond):
-        refuse(path, "this time does not fit 64 bits of nanoseconds", rows.lines[int(frame["row"][int(beyond[0])])])
+        rows.refuse(frame, beyond[0], "this time does not fit 64 bits of nanoseconds")
     steps = np.diff(time)
     if len(steps) and steps.min() < 0:
-        row = int(frame["row"][int(np.argmax(steps < 0)) + 1])
-        refuse(path, "the time goes back here: rows are out of order, or this is a second recording", rows.lines[row])
+        what = "the time goes back here: rows are out of order, or this is a second recording"
+        rows.refuse(frame, np.argmax(steps < 0) + 1, what)
     interval = np.concatenate((np.zeros(1, np.int64), np.cumsum(steps > 0, dtype=np.int64)))
     events, event = _codes(frame["event"])
-    columns, running, enabled = _pivot(frame, rows, path, interval, event, events)
+    columns, running, enabled = _pivot(frame, rows, interval, event, events)
     ends = np.rint(time[np.concatenate((np.flatnonzero(steps > 0), [len(time) - 1]))] * 1e9).astype(np.int64)
     units = dict(frame.select("event", "unit").unique("event").rows())
     begin, end = from_ends(ends, 0)
@@ -274,23 +279,17 @@ def _to_trace(rows: _Rows, path: Path, started: str | None) -> Trace:
                 said = f"time in which {name} was {'wanted' if what == 'enabled' else 'on a counter'}"
                 metrics.append(Metric(f"{name}.{what}_ns", "os", unit="ns", source="perf stat", meaning=said))
                 values[f"{name}.{what}_ns"] = np.rint(times[kept])
-    trace = make_trace(
-        metrics,
-        values,
-        (begin[kept], end[kept]),
-        path,
-        notes=notes,
-        attributes={} if started is None else {"started": started},
-    )
-    return without_part(trace)
+    attributes = {} if started is None else {"started": started}
+    bounds = (begin[kept], end[kept])
+    return without_part(make_trace(metrics, values, bounds, rows.path, notes=notes, attributes=attributes))
 
 
-def _refuse_damaged(frame: pl.DataFrame, rows: _Rows, path: Path) -> None:
+def _refuse_damaged(frame: pl.DataFrame, rows: _Rows) -> None:
     """Refuse rows that lack a column, or have another thing in it."""
     import polars as pl  # noqa: PLC0415
 
     if not len(frame):
-        refuse(path, "no row has a count")
+        refuse(rows.path, "no row has a count")
     uncounted = pl.col("value").is_in([_NOT_COUNTED, _NOT_SUPPORTED])
     wrong = (
         pl.col(_TIME).is_null()
@@ -303,7 +302,6 @@ def _refuse_damaged(frame: pl.DataFrame, rows: _Rows, path: Path) -> None:
     if not len(found):
         return
     row = found.row(0, named=True)
-    line = rows.lines[row["row"]]
     last = row["row"] == len(rows.frame) - 1
     if row[_TIME] is None:
         what = "this row does not begin with a time in seconds"
@@ -313,7 +311,7 @@ def _refuse_damaged(frame: pl.DataFrame, rows: _Rows, path: Path) -> None:
         what = "the columns behind the event are not perf's: is the separator in the event's name? Record with -x ';'"
     else:
         what = "this is not a row of perf stat: a column is missing or is not a number"
-    refuse(path, what, line)
+    rows.refuse(found, 0, what)
 
 
 def _codes(texts: pl.Series) -> tuple[list[str], NDArray[np.int64]]:
@@ -328,7 +326,6 @@ def _codes(texts: pl.Series) -> tuple[list[str], NDArray[np.int64]]:
 def _pivot(
     frame: pl.DataFrame,
     rows: _Rows,
-    path: Path,
     interval: NDArray[np.int64],
     event: NDArray[np.int64],
     events: Sequence[str],
@@ -341,14 +338,12 @@ def _pivot(
     if once.max() > 1:
         order = np.argsort(cell * len(places) + place, kind="stable")
         twice = order[1:][np.diff((cell * len(places) + place)[order]) == 0].min()
-        name = events[event[twice]]
-        refuse(path, f"{name} appears twice for this interval", rows.lines[int(frame["row"][int(twice)])])
+        rows.refuse(frame, twice, f"{events[event[twice]]} appears twice for this interval")
     if len(places) == 1 and len(cell) < size:
         missing = int(np.flatnonzero(np.bincount(cell, minlength=size) == 0)[0])
         at, name = missing // len(events), events[missing % len(events)]
-        row = int(np.flatnonzero(interval == at)[-1])
         cut_off = "; the recording is cut off" if at == interval[-1] else ""
-        refuse(path, f"{name} has no row in this interval{cut_off}", rows.lines[int(frame["row"][row])])
+        rows.refuse(frame, np.flatnonzero(interval == at)[-1], f"{name} has no row in this interval{cut_off}")
     counts = frame["count"].to_numpy()
     there = ~np.isnan(counts)
     runs, share = frame["running"].to_numpy(), frame["share"].to_numpy()

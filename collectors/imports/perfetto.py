@@ -138,11 +138,12 @@ def _from_json(content: bytes, path: Path) -> tuple[list[_Counter], dict[int, st
     return list(counters.values()), names
 
 
-def _varint(content: bytes, at: int) -> tuple[int, int]:
+def _varint(content: bytes, at: int, offset: int = 0) -> tuple[int, int]:
+    """Return a number of variable length and the place behind it; `offset` is the place of `content` in the file."""
     value = shift = 0
     while True:
         if at >= len(content) or shift > 63:
-            raise _CutOffError(at)
+            raise _CutOffError(offset + at)
         byte = content[at]
         at += 1
         value |= (byte & 0x7F) << shift
@@ -157,33 +158,26 @@ def _fields(content: bytes, offset: int = 0) -> Iterator[tuple[int, Any, int]]:
         raise _CutOffError(offset)
     at = 0
     while at < len(content):
-        try:
-            number, value, begin, at = _field(content, at)
-        except _CutOffError as error:
-            raise _CutOffError(offset + error.args[0]) from None
-        yield number, value, offset + begin
+        tag, begin = _varint(content, at, offset)
+        number, kind = tag >> 3, tag & 7
+        if kind == 0:
+            value, at = _varint(content, begin, offset)
+            yield number, value, offset + begin
+            continue
+        if kind not in (1, 2, 5):
+            raise _CutOffError(offset + at)
+        length = 8 if kind == 1 else 4
+        if kind == 2:
+            length, begin = _varint(content, begin, offset)
+        at = begin + length
+        if at > len(content):
+            raise _CutOffError(offset + begin)
+        yield number, content[begin:at], offset + begin
 
 
 def _message(content: bytes, offset: int = 0) -> dict[int, Any]:
     """Return the fields of a message by number; of a repeated one, the last."""
     return {number: value for number, value, _ in _fields(content, offset)}
-
-
-def _field(content: bytes, at: int) -> tuple[int, Any, int, int]:
-    """Return number, value, place of the value and place of the next field."""
-    tag, begin = _varint(content, at)
-    kind = tag & 7
-    if kind == 0:
-        value, end = _varint(content, begin)
-        return tag >> 3, value, begin, end
-    if kind not in (1, 2, 5):
-        raise _CutOffError(at)
-    length = 8 if kind == 1 else 4
-    if kind == 2:
-        length, begin = _varint(content, begin)
-    if begin + length > len(content):
-        raise _CutOffError(begin)
-    return tag >> 3, content[begin : begin + length], begin, begin + length
 
 
 def _packets(content: bytes, path: Path) -> Iterator[tuple[dict[int, Any], int]]:

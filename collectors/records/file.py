@@ -32,7 +32,6 @@ _AS_WRITTEN = (
 """Numbers of the header that `Records` has under the same names."""
 _CLOCKS = {"monotonic": 0, "process-cpu": 1, "thread-cpu": 2, "work": 3, "event": 4}
 _STATES = ("waiting", "attached", "finished", "failed")
-_OUTSIDE, _THREADS, _CHILDREN, _RESET, _MULTIPLEX, _USER_READ, _ALTERNATE_STACK = (1 << bit for bit in range(7))
 
 SIGNAL = signal.SIGRTMIN + 4
 """Not SIGPROF, which PAPI and profilers take; not one of the real-time signals that the C library or valgrind keeps."""
@@ -149,17 +148,12 @@ class Setup:
 
     @property
     def options(self) -> int:
-        """Return the options as the runtime takes them."""
-        chosen = {
-            _OUTSIDE: self.sampler == "outside",
-            _THREADS: self.threads,
-            _CHILDREN: self.children,
-            _RESET: self.reset,
-            _MULTIPLEX: self.multiplex,
-            _USER_READ: self.user_read,
-            _ALTERNATE_STACK: self.alternate_stack,
-        }
-        return sum(option for option, wanted in chosen.items() if wanted)
+        """Return the options as the runtime takes them: a bit for each, in the order of `unperturbed.h`."""
+        outside = self.sampler == "outside"
+        more = (self.multiplex, self.user_read, self.alternate_stack)
+        return sum(
+            wanted << bit for bit, wanted in enumerate((outside, self.threads, self.children, self.reset, *more))
+        )
 
     @property
     def record(self) -> np.dtype[Any]:
@@ -210,16 +204,10 @@ class Records:
 
 def create_record_file(path: Path, setup: Setup) -> None:
     """Create the record file at its full size, zero-filled: a full disk fails now, and no record waits for the disk."""
-    if len(setup.events) > MOST_EVENTS:
-        raise HostError(
-            f"{len(setup.events)} hardware events in one run; a record holds {MOST_EVENTS}. Ask for fewer, or split "
-            "them"
-        )
-    if len(setup.probes) > _PROBES:
-        raise HostError(
-            f"{len(setup.probes)} probes of the kernel in one run; a record holds {_PROBES}. Ask for fewer, or split "
-            "them"
-        )
+    limits = {"hardware events": (setup.events, MOST_EVENTS), "probes of the kernel": (setup.probes, _PROBES)}
+    for what, (asked, most) in limits.items():
+        if len(asked) > most:
+            raise HostError(f"{len(asked)} {what} in one run; a record holds {most}. Ask for fewer, or split them")
     if setup.probes and setup.source != NONE and find_source(setup.source).simulated:
         raise HostError(
             f"{setup.probes[0].name}: a probe of the kernel cannot be set under the simulator, which would take its "

@@ -95,7 +95,7 @@ def probe_sites(spec: CampaignSpec, name: str, event: Event, command: ProgramCom
     """Return the places of one metric that the kernel counts."""
     with with_metric_position(spec, name):
         return find_probes(
-            {name: event}, program=_binary(command), search_path=command.search_path, library_path=command.library_path
+            name, event, program=_binary(command), search_path=command.search_path, library_path=command.library_path
         )
 
 
@@ -109,7 +109,7 @@ def python_sites(spec: CampaignSpec, name: str, event: Event, command: ProgramCo
     """Return the functions of a Python program that one metric counts."""
     command.folder.mkdir(parents=True, exist_ok=True)
     with with_metric_position(spec, name):
-        return find_python_sites(command.words, {name: event}, environment=command.environment, folder=command.folder)
+        return find_python_sites(command.words, name, event, environment=command.environment, folder=command.folder)
 
 
 def _binary(command: ProgramCommand) -> Path:
@@ -273,8 +273,8 @@ def _sourceless(spec: CampaignSpec, name: str, event: Event, command: ProgramCom
 
 def _python(spec: CampaignSpec, name: str, event: Event, command: ProgramCommand) -> MetricSites:
     found = python_sites(spec, name, event, command)
-    places = tuple(Place(site.file, site.line, site.text) for site in found.sites[name])
-    uncounted = tuple(Place("", 0, why) for why in found.uncounted[name])
+    places = tuple(Place(site.file, site.line, site.text) for site in found.sites)
+    uncounted = tuple(Place("", 0, why) for why in found.uncounted)
     return MetricSites(name, event, places, uncounted, None, f"about 5 ns per entry, in Python {found.version}")
 
 

@@ -142,24 +142,22 @@ class ProbeSite:
 
 
 def find_probes(
-    software: Mapping[str, Event], *, program: Path, search_path: Sequence[Path] = (), library_path: Sequence[Path] = ()
+    metric: str,
+    event: Event,
+    *,
+    number: int = 0,
+    program: Path,
+    search_path: Sequence[Path] = (),
+    library_path: Sequence[Path] = (),
 ) -> tuple[ProbeSite, ...]:
-    """Find the places of every metric that the kernel counts.
+    """Find the places of a metric that the kernel counts; it may have several, whose hits are added.
 
-    `software`: Name → event of all software metrics, in the order of their numbers; those of other means are passed
-    over.
     `search_path`, `library_path`: Absolute folders of PATH and LD_LIBRARY_PATH in the program's environment.
-    Result: In the order of the metrics; a metric may have several places, whose hits are added.
     """
-    sites: list[ProbeSite] = []
-    for number, (metric, event) in enumerate(software.items()):
-        if event.means != "kernel":
-            continue
-        try:
-            sites.extend(_sites(metric, number, event, program, search_path, library_path))
-        except SpecError as error:
-            raise SpecError(f"software metric {metric!r}: {error}") from None
-    return tuple(sites)
+    try:
+        return tuple(_sites(metric, number, event, program, search_path, library_path))
+    except SpecError as error:
+        raise SpecError(f"software metric {metric!r}: {error}") from None
 
 
 def _sites(

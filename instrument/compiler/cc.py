@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -69,7 +70,8 @@ class _RepeatedKeyError(Exception):
 class _Loader(yaml.SafeLoader):
     """Refuses a key that a mapping has twice, of which YAML's own loader takes the last."""
 
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, object]:
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
+        node = super().compose_mapping_node(anchor)
         first: dict[tuple[str, str], yaml.Mark] = {}
         for key, _ in node.value:
             mark, name = key.start_mark, (key.tag, str(key.value))
@@ -79,7 +81,7 @@ class _Loader(yaml.SafeLoader):
                     f"(first in line {first[name].line + 1}); remove one"
                 )
             first[name] = mark
-        return super().construct_mapping(node, deep=deep)
+        return node
 
 
 def run_compiler(
@@ -135,7 +137,8 @@ def read_metrics(path: Path) -> dict[str, Event]:
     try:
         loader = _Loader(path.read_text(encoding="utf-8"))
         root = loader.get_single_node()
-        described = loader.construct_document(root) if root is not None else None
+        if root is not None:
+            loader.construct_document(root)  # meets every fault of the file
     except OSError as error:
         raise SpecError(f"{path}: the metrics file cannot be read ({error.strerror})") from None
     except _RepeatedKeyError as error:
@@ -143,26 +146,27 @@ def read_metrics(path: Path) -> dict[str, Event]:
     except (yaml.YAMLError, ValueError, RecursionError) as error:  # such as a date that there is not
         raise SpecError(f"{path}: this is not YAML ({' '.join(str(error).split())})") from None
     # A whole spec serves too: there the mapping is below `measure:`.
-    found = described if isinstance(described, dict) else {}
-    below = found.get("measure")
-    keys = ("software",) if "software" in found or not isinstance(below, dict) else ("measure", "software")
-    software = (found if len(keys) == 1 else below or {}).get("software")
-    if not isinstance(software, dict):
+    software = _below(root, "software") or _below(_below(root, "measure"), "software")
+    if not isinstance(software, yaml.MappingNode):
         raise SpecError(
             f"{path}: it has no mapping `software:`, such as software: {{blocks: {{enter: compress_block}}}}"
         )
-    assert root is not None, "a mapping was found in it"
-    places = {loader.construct_object(key): key.start_mark for key, _ in _at(root, keys)}
     events, faults = {}, []
-    for name, mapping in software.items():
+    for key, mapping in software.value:
+        name, mark = str(loader.construct_object(key)), key.start_mark
         try:
-            events[str(name)] = parse_event(mapping)
+            events[name] = parse_event(loader.construct_object(mapping, deep=True))
         except SpecError as error:
-            mark = places[name]
-            faults.append(f"{path}:{mark.line + 1}:{mark.column + 1}: software metric {str(name)!r}: {error}")
+            faults.append(f"{path}:{mark.line + 1}:{mark.column + 1}: software metric {name!r}: {error}")
     if faults:
         raise SpecError("\n".join(faults))
     return events
+
+
+def _below(node: yaml.Node | None, wanted: str) -> yaml.Node | None:
+    """Return the value of a key, None where the node is no mapping or has no such key."""
+    pairs = node.value if isinstance(node, yaml.MappingNode) else ()
+    return next((value for key, value in pairs if key.value == wanted), None)
 
 
 def _note_uncounted(settings: ToolchainSettings, software: Mapping[str, Event]) -> None:
@@ -175,14 +179,6 @@ def _note_uncounted(settings: ToolchainSettings, software: Mapping[str, Event]) 
             f"unperturbed cc: warning: {', '.join(names)} {verb} in a campaign only, not in what is compiled by hand",
             file=sys.stderr,
         )
-
-
-def _at(node: yaml.Node, keys: Sequence[str]) -> list[tuple[yaml.Node, yaml.Node]]:
-    """Return keys and values of the mapping at a path."""
-    pairs: list[tuple[yaml.Node, yaml.Node]] = node.value
-    for wanted in keys:
-        pairs = next(value.value for key, value in pairs if key.value == wanted)
-    return pairs
 
 
 def _warnings(report: SiteReport, software: Mapping[str, Event], *, linked: bool) -> Iterator[tuple[str, str]]:

@@ -1,11 +1,11 @@
-"""What a kind of software event is, and what it sees of a parsed text. Each module of `kinds` defines one.
+"""What a kind of software event is, and what it sees of a parsed text. The modules of `kinds` define them.
 
 Other distributions add theirs: they name a class in the group `unperturbed.event_kinds`, as in this pyproject.toml::
 
     [project.entry-points."unperturbed.event_kinds"]
     goto = "my_package.goto:Goto"
 
-The wrapper of a compiler loads the kinds that are in use, and no others; so a module of a kind imports little. It sees
+The wrapper of a compiler loads the kinds that are in use, and no others; so their modules import little. It sees
 functions, what happens in bodies, and where that can be counted: `finding` fills these from libclang's syntax tree, and
 a kind needs no libclang of its own.
 """
@@ -161,6 +161,8 @@ class CompiledKind(EventKind):
         The search of the text.
     metrics : sequence of tuple of int and Selected
         The metrics of this kind, with their indices in the search.
+    places : mapping of int to tuple of str and int
+        File and line of each metric, by its index, whose target names these.
     within_bodies : bool
         Sites are inside bodies, not at their beginnings alone.
     reads_expressions : bool
@@ -198,6 +200,7 @@ class CompiledKind(EventKind):
     def __init__(self, search: SiteSearch, metrics: Sequence[tuple[int, Selected]]) -> None:
         self.search = search
         self.metrics = metrics
+        self.places = {index: place for index, metric in metrics if (place := self.line_of(metric.target))}
 
     def at_function(self, function: ParsedFunction) -> None:
         """Add the sites of a function as a whole."""
@@ -344,9 +347,7 @@ class ParsedFunction(NamedTuple):
     closing: int  # Offset of the body's `}`
     constant: bool  # Declared constexpr or consteval, so that it may run in the compiler
     is_lambda: bool = False  # It is a lambda's
-    outer: ParsedFunction | None = (
-        None  # The function whose body contains this one (a lambda, a method of a local class)
-    )
+    outer: ParsedFunction | None = None  # The one around this one (a lambda, a method of a local class)
 
 
 class Body(NamedTuple):
@@ -356,13 +357,11 @@ class Body(NamedTuple):
     loops: list[InsertionPoint]
     returns: list[InsertionPoint]
     labels: list[tuple[str, InsertionPoint]]  # Labels by name
-    statements: list[tuple[Any, InsertionPoint]]  # List of tuple of cursor and InsertionPoint Every statement
-    # List of tuple of InsertionPoint and cursor Assignments with their left sides.
-    assignments: list[tuple[InsertionPoint, Any]]
-    calls: list[tuple[InsertionPoint, Any]]  # List of tuple of InsertionPoint and cursor Calls
-    addresses: list[tuple[int, Any]]  # List of tuple of int and cursor Offset and operand of each unary &
-    # List of tuple of cursor and bool Declared variables, and whether a statement may follow the declaration.
-    variables: list[tuple[Any, bool]]
+    statements: list[tuple[Any, InsertionPoint]]  # Every statement, by its cursor
+    assignments: list[tuple[InsertionPoint, Any]]  # Assignments, with the cursors of their left sides
+    calls: list[tuple[InsertionPoint, Any]]  # Calls, with their cursors
+    addresses: list[tuple[int, Any]]  # Offset and operand of each unary &
+    variables: list[tuple[Any, bool]]  # Declared variables, and whether a statement may follow the declaration
     nested: list[ParsedFunction]  # Lambdas, and methods of local classes
 
 
@@ -436,7 +435,7 @@ class SiteSearch(Protocol):
     ) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
         """Return the names of a variable that is initialised, and those of its record type; None for others."""
 
-    def variable_names(self, variable: Any, function: ParsedFunction | None) -> tuple[str, ...]:
+    def variable_names(self, cursor: Any, function: ParsedFunction | None) -> tuple[str, ...]:
         """Return a variable's qualified names, `function::x` for a local one."""
 
     def is_definition(self, variable: Any) -> bool:

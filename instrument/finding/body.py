@@ -156,7 +156,10 @@ def _stripped(cursor: Any | None) -> Any | None:
 
 _LOOPS = (CursorKind.FOR_STMT, CursorKind.WHILE_STMT, CursorKind.DO_STMT, CursorKind.CXX_FOR_RANGE_STMT)
 _LABELS = (CursorKind.LABEL_STMT, CursorKind.CASE_STMT, CursorKind.DEFAULT_STMT)
-_BODY_LAST = (CursorKind.FOR_STMT, CursorKind.WHILE_STMT, CursorKind.SWITCH_STMT, CursorKind.CXX_FOR_RANGE_STMT)
+_BODY_LAST = (
+    *(CursorKind.FOR_STMT, CursorKind.WHILE_STMT, CursorKind.SWITCH_STMT),
+    *(CursorKind.CXX_FOR_RANGE_STMT, CursorKind.CXX_CATCH_STMT),
+)
 _NOT_RUN = (
     *(CursorKind.CXX_UNARY_EXPR, CursorKind.STATIC_ASSERT, CursorKind.PARM_DECL, CursorKind.FIELD_DECL),
     *(CursorKind.TYPE_REF, CursorKind.TEMPLATE_REF, CursorKind.NAMESPACE_REF),
@@ -324,16 +327,9 @@ class _Reader:
             children = [child for child in children if child.kind.is_expression()]
         if kind == CursorKind.CXX_FOR_RANGE_STMT:
             children = [child for child in children if child.kind != CursorKind.VAR_DECL]
-        bodies = {
-            CursorKind.DO_STMT: (0,),
-            CursorKind.CXX_TRY_STMT: range(len(children)),
-            CursorKind.CXX_CATCH_STMT: (-1,),
-        }
-        only = (
-            {index % len(children) for index in bodies.get(kind, (-1,) if kind in _BODY_LAST else ())}
-            if children
-            else set()
-        )
+        bodies = {CursorKind.DO_STMT: range(1), CursorKind.CXX_TRY_STMT: range(len(children))}
+        last = range(len(children) - 1, len(children))
+        only = bodies.get(kind, last if kind in _BODY_LAST else range(0))
         in_block = kind == CursorKind.DECL_STMT and node.position == _IN_BLOCK
         return [
             _Node(child, _BARE if index in only else _EXPRESSION, variable=node.variable, in_block=in_block)

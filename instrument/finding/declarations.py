@@ -75,8 +75,7 @@ def function_of(cursor: Any, data: bytes, outer: ParsedFunction | None = None) -
         inside = "operator()::" if "operator()::" in names[0] else outer.names[0].rpartition("::")[2] + "::"
         tail = names[0].rpartition(inside)[2]
         names = tuple(f"{name}::{tail}" for name in outer.names[:-1]) + names
-    constant = _CONSTANT.search(data[start : max(start, cursor.location.offset)]) is not None
-    return _function(names, cursor, body, data, (start, end), constant=constant, outer=outer)
+    return _function(names, cursor, body, data, (start, end), outer)
 
 
 def lambda_of(cursor: Any, data: bytes, outer: ParsedFunction, number: int, variable: str) -> ParsedFunction | None:
@@ -89,11 +88,9 @@ def lambda_of(cursor: Any, data: bytes, outer: ParsedFunction, number: int, vari
     body = _body(cursor)
     if body is None:
         return None
-    start, end = span(cursor)
     tails = [f"lambda{number}", *([variable] if variable else [])]
     names = tuple(f"{name}::{tail}" for tail in tails for name in outer.names[:-1])
-    constant = _CONSTANT.search(data[start : span(body)[0]]) is not None
-    return _function((*names, names[0] + "()"), cursor, body, data, (start, end), constant=constant, outer=outer)
+    return _function((*names, names[0] + "()"), cursor, body, data, span(cursor), outer)
 
 
 def lambdas_of(declaration: Any, data: bytes) -> Iterator[ParsedFunction]:
@@ -110,23 +107,18 @@ def lambdas_of(declaration: Any, data: bytes) -> Iterator[ParsedFunction]:
             continue
         number, passed = number + 1, end  # what it holds itself is found with its body
         names = (f"{name}::lambda{number}", *([name] if start == first else []))
-        constant = _CONSTANT.search(data[start : span(body)[0]]) is not None
-        yield _function((*names, names[0] + "()"), cursor, body, data, (start, end), constant=constant, outer=None)
+        yield _function((*names, names[0] + "()"), cursor, body, data, (start, end), None)
 
 
 def _function(
-    names: tuple[str, ...],
-    cursor: Any,
-    body: Any,
-    data: bytes,
-    whole: tuple[int, int],
-    *,
-    constant: bool,
-    outer: ParsedFunction | None,
+    names: tuple[str, ...], cursor: Any, body: Any, data: bytes, whole: tuple[int, int], outer: ParsedFunction | None
 ) -> ParsedFunction:
     brace, end = span(body)
     closing = end - (2 if data.startswith(b"<%", brace) else 1)
     is_lambda = cursor.kind == CursorKind.LAMBDA_EXPR
+    # `constexpr` stands before a function's name, and behind a lambda's parameters.
+    head = brace if is_lambda else max(whole[0], cursor.location.offset)
+    constant = _CONSTANT.search(data[whole[0] : head]) is not None
     return ParsedFunction(names, cursor, body, *whole, after_brace(data, brace), closing, constant, is_lambda, outer)
 
 
@@ -198,7 +190,7 @@ def record_names(record: Any, typedefs: dict[int, set[str]]) -> tuple[str, ...]:
     """Return the qualified names of a struct, union or class: its tag and its typedefs; () for an unnamed one."""
     names = sorted(typedefs.get(record.location.offset, ()))
     if _is_name(record.spelling):
-        names.insert(0, _qualified([name for name, hidden in _scopes(record) if not hidden], record.spelling))
+        names.insert(0, qualified_name(record))
     return tuple(dict.fromkeys(names))
 
 
@@ -210,8 +202,7 @@ def typedef_names(parsed: ParsedText) -> dict[int, set[str]]:
             if cursor.kind in _TYPEDEFS:
                 record = cursor.underlying_typedef_type.get_declaration()
                 if record.kind in RECORD_KINDS:
-                    name = _qualified([name for name, hidden in _scopes(cursor) if not hidden], cursor.spelling)
-                    found.setdefault(record.location.offset, set()).add(name)
+                    found.setdefault(record.location.offset, set()).add(qualified_name(cursor))
     return found
 
 

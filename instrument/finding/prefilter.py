@@ -163,12 +163,12 @@ class Selection:
         self._inner = [need.inner.encode() for need in needs]
         self._sought_by: dict[frozenset[int] | None, tuple[dict[str, list[int]], list[tuple[bytes, Need]]]] = {}
 
-    def is_in_file(self, index: int, offset: int) -> bool:
-        """Return whether a metric counts in the file that an offset came from."""
-        file = self.metrics[index].file
+    def is_in_file(self, metric: int, offset: int) -> bool:
+        """Return whether a metric, by its index, counts in the file that an offset came from."""
+        file = self.metrics[metric].file
         if file is not None:
             return file_matches(self._text.locate(offset)[0], file)
-        return index in self.reaching_system or not self._text.is_system(offset)
+        return metric in self.reaching_system or not self._text.is_system(offset)
 
     def may_count(self, start: int, end: int, *, among: frozenset[int] | None = None) -> bool:
         """Return whether a piece of the text may hold sites of the metrics (of those `among` them)."""

@@ -107,6 +107,9 @@ class _PointsByLine:
 class _TextSearch:
     """Walks the functions of one text and hands each to the kinds of events in use. Implements `SiteSearch`."""
 
+    is_lambda = staticmethod(is_lambda)
+    variable_names = staticmethod(variable_names)
+
     def __init__(self, parsed: ParsedText, standard: str, metrics: Sequence[Selected]) -> None:
         self.data = parsed.text.data
         self.is_cxx = "++" in standard
@@ -118,6 +121,7 @@ class _TextSearch:
         self._lambdas_are_constant = self.is_cxx and standard[-2:] not in ("98", "11", "14")
         self._constexpr_holds_statements = not standard.endswith("++11")
         self._selection = Selection(parsed.text, metrics)
+        self.locate, self.is_in_file = parsed.text.locate, self._selection.is_in_file
         classes = self._selection.by_kind
         self._kinds = [kind(self, pairs) for kind, pairs in classes.items()]
         self._reads_expressions = self.is_cxx or any(kind.reads_expressions for kind in classes)
@@ -226,12 +230,6 @@ class _TextSearch:
     def note_names(self, kind: str, names: Iterable[str]) -> None:
         self._names.setdefault(kind, set()).update(names)
 
-    def is_in_file(self, metric: int, offset: int) -> bool:
-        return self._selection.is_in_file(metric, offset)
-
-    def locate(self, offset: int) -> tuple[str, int]:
-        return self._text.locate(offset)
-
     def by_line(self, points: Sequence[InsertionPoint], places: Collection[LineTarget]) -> _PointsByLine:
         files = {file for file, _ in places}
         found = _PointsByLine(self._text)
@@ -246,9 +244,6 @@ class _TextSearch:
     def is_constant(self, function: Any) -> bool:
         start = span(function)[0]
         return self.is_cxx and _CONSTANT.search(self.data, start, max(start, function.location.offset)) is not None
-
-    def is_lambda(self, function: Any) -> bool:
-        return is_lambda(function)
 
     def references(self, target: str) -> Iterator[tuple[int, tuple[str, ...]]]:
         words = needed_words(target)
@@ -281,9 +276,6 @@ class _TextSearch:
         record = variable.type.get_canonical().get_declaration()
         records = record_names(record, self._typedefs) if record.kind in RECORD_KINDS else ()
         return variable_names(variable, function), records
-
-    def variable_names(self, variable: Any, function: ParsedFunction | None) -> tuple[str, ...]:
-        return variable_names(variable, function)
 
     def is_definition(self, variable: Any) -> bool:
         return is_definition(variable, is_cxx=self.is_cxx)

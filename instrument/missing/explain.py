@@ -70,49 +70,29 @@ class SourceText(NamedTuple):
         return find_sites(self.parsed, self.standard, selected)
 
 
-class TextsOfSource:
-    """A source parsed again, by each language standard when it is first asked for; see `reparse`."""
-
-    def __init__(self, folder: str, source: str, include_folders: Sequence[str]) -> None:
-        self._made: list[SourceText] = []
-        self._others = reparse(folder, source, include_folders)
-
-    def __iter__(self) -> Iterator[SourceText]:
-        """Yield the texts."""
-        yield from self._made
-        for text in self._others:
-            self._made.append(text)
-            yield text
-
-
-def reparse(folder: str, source: str, include_folders: Sequence[str]) -> Iterator[SourceText]:
-    """Yield a source's syntax trees by several language standards, as far as it is readable without its macros.
-
-    Result: One for each standard by which libclang can read the source; the command's own macros are unknown.
-    """
-    language = LANGUAGES.get(Path(source).suffix, "")
-    preprocessed = language.endswith("cpp-output")
-    language = "c++" if "++" in language else "c"
-    for standard in _STANDARDS[language]:
-        if preprocessed:
-            data = Path(folder, source).read_bytes()
-        else:
-            compiler = next(filter(None, map(shutil.which, _COMPILERS[language])), None)
-            if compiler is None:
-                return
-            folders = [f"-I{each}" for each in include_folders]
-            words = [compiler, "-E", "-x", language, f"-std={standard}", *folders, source]
-            result = supervision.run(words, cwd=folder, capture_output=True)
-            if result.returncode:
-                return
-            data = result.stdout
-        try:
-            parsed = parse(
-                PreprocessedText(data), language, Facts(clang=False, machine="", standard=standard, target="")
-            )
-        except UnreadableError:
-            continue
-        yield SourceText(parsed, standard)
+@lru_cache(maxsize=4)  # the next metric asks for the same; few of them, as they are large
+def _text(report: SiteReport, source: Source, standard: str) -> SourceText | None:
+    """Parse a source again by a language standard; None where it is unreadable without the command's own macros."""
+    del report  # the source is as it was for this build
+    folder, path, include_folders = source
+    language = "c++" if "++" in standard else "c"
+    if LANGUAGES.get(Path(path).suffix, "").endswith("cpp-output"):
+        data = Path(folder, path).read_bytes()
+    else:
+        compiler = next(filter(None, map(shutil.which, _COMPILERS[language])), None)
+        if compiler is None:
+            return None
+        folders = [f"-I{each}" for each in include_folders]
+        words = [compiler, "-E", "-x", language, f"-std={standard}", *folders, path]
+        result = supervision.run(words, cwd=folder, capture_output=True)
+        if result.returncode:
+            return None
+        data = result.stdout
+    try:
+        facts = Facts(clang=False, machine="", standard=standard, target="")
+        return SourceText(parse(PreprocessedText(data), language, facts), standard)
+    except UnreadableError:
+        return None
 
 
 _SHOWN_FILES = 8
@@ -230,7 +210,7 @@ def _similar(event: Event, report: SiteReport) -> _Similar:
     found: dict[str, float] = {}
     unread: list[str] = []
     for source in islice(_sources(bare, report, words, place[0] if place else ""), _READ_AGAIN):
-        names = _with_sites(bare, _texts(report, source), words)
+        names = _with_sites(bare, report, source, words)
         if names is None:
             unread.append(source[1])
             # Targets of some kinds are the functions that a source defines.
@@ -254,17 +234,14 @@ def _sources(event: Event, report: SiteReport, words: list[str], file: str) -> I
     yield from dict.fromkeys(both)
 
 
-@lru_cache(maxsize=3)
-def _texts(report: SiteReport, source: Source) -> TextsOfSource:
-    """Return a source's syntax trees, which the next metric asks for too; few of them, as they are large."""
-    del report  # the source is as it was for this build
-    return TextsOfSource(*source)
-
-
-def _with_sites(event: Event, texts: TextsOfSource, words: list[str]) -> list[str] | None:
+def _with_sites(event: Event, report: SiteReport, source: Source, words: list[str]) -> list[str] | None:
     """Return the names near an event's target, itself included, that have a site in a source; None if unreadable."""
     kind = compiled_kind(event.kind)
-    for text in texts:
+    is_cxx = "++" in LANGUAGES.get(Path(source[1]).suffix, "")
+    for standard in _STANDARDS["c++" if is_cxx else "c"]:
+        text = _text(report, source, standard)
+        if text is None:
+            continue
         try:
             likely = {
                 name: likeness

@@ -44,10 +44,10 @@ class PythonSite:
 
 @dataclass(frozen=True)
 class PythonSites:
-    """What the program's interpreter knows of the metrics."""
+    """What the program's interpreter knows of a metric."""
 
-    sites: Mapping[str, tuple[PythonSite, ...]]  # Metric → functions that count
-    uncounted: Mapping[str, tuple[str, ...]]  # Metric → which calls are not counted, and why
+    sites: tuple[PythonSite, ...]  # Functions that count
+    uncounted: tuple[str, ...]  # Which calls are not counted, and why
     interpreter: Path  # Its binary
     version: str  # Such as `3.11.2`
     free_threaded: bool  # It runs threads at once; hits are then counted by atomic additions
@@ -91,31 +91,30 @@ def prepare_python_hook(
 
 
 def find_python_sites(
-    command: Sequence[str], software: Mapping[str, Event], *, environment: Mapping[str, str], folder: Path
+    command: Sequence[str], metric: str, event: Event, *, environment: Mapping[str, str], folder: Path
 ) -> PythonSites:
-    """Find the functions of every `python` metric, by asking the interpreter that the command starts.
+    """Find the functions of a `python` metric, by asking the interpreter that the command starts.
 
     `command`: Of the program: an interpreter with a script, `-m module` or `-c text`, or a script whose first line
     names its interpreter.
-    `software`: Name → event of all software metrics; those of other means are passed over.
 
     Nothing of the program is imported or run: packages are looked for by the finders that are there when the
     interpreter starts. What a package does to its own path while it is imported is not known.
     """
-    metrics = {name: event for name, event in software.items() if event.means == "python"}
     interpreter = _Interpreter(command, environment, folder)
     interpreter.check_options()
-    answer = interpreter.find([event.target for event in metrics.values()])
-    sites: dict[str, tuple[PythonSite, ...]] = {}
-    uncounted: dict[str, tuple[str, ...]] = {}
-    for (name, event), found in zip(metrics.items(), answer["answers"], strict=True):
-        if not found["sites"]:
-            raise SpecError(
-                f"software metric {name!r}: {_missing(event.target, found, answer['version'], interpreter)}"
-            )
-        sites[name] = tuple(PythonSite(*site) for site in found["sites"])
-        uncounted[name] = tuple(_uncounted_calls(found, interpreter.line))
-    return PythonSites(sites, uncounted, interpreter.path, answer["version"], answer["free_threaded"])
+    answer = interpreter.find([event.target])
+    (found,) = answer["answers"]
+    if not found["sites"]:
+        missing = _missing(event.target, found, answer["version"], interpreter)
+        raise SpecError(f"software metric {metric!r}: {missing}")
+    return PythonSites(
+        tuple(PythonSite(*site) for site in found["sites"]),
+        tuple(_uncounted_calls(found, interpreter.line)),
+        interpreter.path,
+        answer["version"],
+        answer["free_threaded"],
+    )
 
 
 def _interpreter(command: Sequence[str], environment: Mapping[str, str], folder: Path) -> tuple[Path, Sequence[str]]:

@@ -135,7 +135,11 @@ def _register(program: Path, cases: Sequence[Case]) -> tuple[dict[str, Probe], d
         for case in cases
         if case.target
     }
-    sites = find_probes(events, program=program)
+    sites = [
+        site
+        for number, (name, event) in enumerate(events.items())
+        for site in find_probes(name, event, number=number, program=program)
+    ]
     probes = register_probes(sites)
     return dict(zip(events, probes, strict=True)), {site.metric: site.hit for site in sites}
 

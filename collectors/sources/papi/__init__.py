@@ -42,7 +42,6 @@ from unperturbed.errors import HostError, UnperturbedError
 
 LIBRARY_VARIABLE = "UNPERTURBED_PAPI"
 """Names the library that is loaded, where several are installed."""
-_PERF = "perf::"
 _LONGEST = 255
 """Bytes of a path in a record file."""
 
@@ -90,10 +89,10 @@ def event(name: str) -> Event | None:
     """
     if name.startswith(("callgrind::", ANY)):
         return None
-    if not name.startswith(_PERF):
+    if not name.startswith(PREFIX):
         return Event(name)
     try:
-        code = parse(name.removeprefix(_PERF)).code
+        code = parse(name.removeprefix(PREFIX)).code
     except UnperturbedError:  # a name that is libpfm's own
         return Event(name)
     return Event(name, kernel=code.kernel, user=code.user)
@@ -101,9 +100,9 @@ def event(name: str) -> Event | None:
 
 def metric(name: str) -> Metric:
     """Return the description of a metric read through PAPI; perf's software events are of kind `os`."""
-    event_name = name.removeprefix(_PERF).partition(":")[0].upper()
-    generic = _GENERIC.get(_ALIASES.get(event_name, event_name)) if name.startswith(_PERF) else None
-    by_kernel = name.startswith(_PERF) and (
+    event_name = name.removeprefix(PREFIX).partition(":")[0].upper()
+    generic = _GENERIC.get(_ALIASES.get(event_name, event_name)) if name.startswith(PREFIX) else None
+    by_kernel = name.startswith(PREFIX) and (
         event_name.startswith("PERF_COUNT_SW_") or (generic is not None and generic.kind == "os")
     )
     if event_name.startswith("PERF_COUNT_SW_") and event_name.endswith("_CLOCK"):

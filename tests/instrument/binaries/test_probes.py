@@ -422,13 +422,16 @@ def probe(**what: str) -> Event:
 def test_the_sites_of_metrics_among_others(build: Compile) -> None:
     program = build(C, name="shop")
     software = {
-        "compiled": parse_event({"enter": "main"}),
         "quiet": probe(uprobe="shop:quiet"),
         "both": probe(uprobe=f"{program}:[lq]*[td]"),
         "allocated": probe(uprobe="libc.so.6:malloc"),
     }
-    sites = find_probes(software, program=program)
-    assert [site.number for site in sites] == [1, 2, 2, 3]
+    sites = [
+        site
+        for number, (name, event) in enumerate(software.items())
+        for site in find_probes(name, event, number=number, program=program)
+    ]
+    assert [site.number for site in sites] == [0, 1, 1, 2]
     assert {(site.metric, site.symbol) for site in sites} == {
         ("quiet", "quiet"),
         ("both", "quiet"),
@@ -442,7 +445,7 @@ def test_the_sites_of_metrics_among_others(build: Compile) -> None:
 
 def test_static_probes_of_the_systems_runtime(build: Compile) -> None:
     program = build(CXX, name="cxx", language="cc")
-    (site,) = find_probes({"thrown": probe(usdt="libstdc++.so.6:libstdcxx:throw")}, program=program)
+    (site,) = find_probes("thrown", probe(usdt="libstdc++.so.6:libstdcxx:throw"), program=program)
     assert (site.kind, site.symbol, site.hit, site.semaphore) == ("usdt", "libstdcxx:throw", "cheap", 0)
     assert "static probe libstdcxx:throw at 0x" in site.text
 
@@ -452,7 +455,7 @@ def test_faults_name_the_metric_and_the_way_out(build: Compile, tmp_path: Path) 
 
     def fault(**what: str) -> str:
         with pytest.raises(SpecError) as caught:
-            find_probes({"hits": probe(**what)}, program=program, search_path=[tmp_path / "bin"])
+            find_probes("hits", probe(**what), program=program, search_path=[tmp_path / "bin"])
         return str(caught.value)
 
     assert fault(uprobe="shop:quite").startswith("software metric 'hits': ")
@@ -477,7 +480,7 @@ def test_the_class_of_a_hit_is_that_of_the_first_instruction() -> None:
     for function in binary.functions:
         (site,) = (
             site
-            for site in find_probes({"n": probe(uprobe=f"{library}:{function.name}")}, program=library)
+            for site in find_probes("n", probe(uprobe=f"{library}:{function.name}"), program=library)
             if site.offset == function.offset
         )
         mnemonic = mnemonics.get(f"{function.offset:x}")  # this library is mapped as it lies in the file

@@ -355,8 +355,8 @@ def test_what_runs_as_the_main_program(tmp_path: Path) -> None:
         records, done = sampled(tmp_path, command, "outside", target)
         assert (done.stdout, done.stderr) == (plain.stdout, plain.stderr), arguments
         assert counts(records) == [expected], (arguments, target)
-        found = find_python_sites(command, metrics(target), environment=surroundings(), folder=tmp_path)
-        assert [site.line for site in found.sites["metric0"]] == [2], (arguments, target)
+        found = sites(command, target, folder=tmp_path)
+        assert [site.line for site in found.sites] == [2], (arguments, target)
 
 
 def test_modules_that_come_again_or_by_another_way(tmp_path: Path) -> None:
@@ -515,10 +515,8 @@ def test_a_test_run_of_pytest(tmp_path: Path) -> None:
         )
         assert "2 passed" in done.stdout, done.stdout
         assert counts(records) == [2, 0]
-    found = find_python_sites(
-        command, metrics("test_sums.test_add"), environment=surroundings(PYTHONPATH=str(tmp_path)), folder=tmp_path
-    )
-    assert any("pytest compiles test modules" in text for text in found.uncounted["metric0"])
+    found = sites(command, "test_sums.test_add", folder=tmp_path, PYTHONPATH=str(tmp_path))
+    assert any("pytest compiles test modules" in text for text in found.uncounted)
 
 
 def test_every_function_of_the_standard_library_keeps_its_lines() -> None:
@@ -560,8 +558,9 @@ def test_every_function_of_the_standard_library_keeps_its_lines() -> None:
     assert checked > 3000
 
 
-def sites(command: list[str], *targets: str, folder: Path, **environment: str) -> PythonSites:
-    return find_python_sites(command, metrics(*targets), environment=surroundings(**environment), folder=folder)
+def sites(command: list[str], target: str, folder: Path, **environment: str) -> PythonSites:
+    ((name, event),) = metrics(target).items()
+    return find_python_sites(command, name, event, environment=surroundings(**environment), folder=folder)
 
 
 def test_sites_are_found_without_running_anything(tmp_path: Path) -> None:
@@ -574,18 +573,19 @@ def test_sites_are_found_without_running_anything(tmp_path: Path) -> None:
             "loud/deep/__init__.py": "def go(): pass\n",
         },
     )
-    found = sites([sys.executable, "script.py"], "script.f", "loud.part.A.go*", "loud.*.go", "heapq.*", folder=tmp_path)
-    assert [(Path(site.file).name, site.line, site.text, site.function) for site in found.sites["metric0"]] == [
+    targets = ("script.f", "loud.part.A.go*", "loud.*.go", "heapq.*")
+    script, part, deep, found = (sites([sys.executable, "script.py"], target, folder=tmp_path) for target in targets)
+    assert [(Path(site.file).name, site.line, site.text, site.function) for site in script.sites] == [
         ("script.py", 2, "def f(): pass", "script.f")
     ]
-    assert [site.text for site in found.sites["metric1"]] == ["def go(self): pass", "async def go_on(self): pass"]
-    assert [site.function for site in found.sites["metric2"]] == ["loud.deep.go"]
-    assert any(text.startswith("heapq.heappush") and "written in C" in text for text in found.uncounted["metric3"])
-    assert {site.function for site in found.sites["metric3"]} >= {"heapq.merge", "heapq.nlargest"}
+    assert [site.text for site in part.sites] == ["def go(self): pass", "async def go_on(self): pass"]
+    assert [site.function for site in deep.sites] == ["loud.deep.go"]
+    assert any(text.startswith("heapq.heappush") and "written in C" in text for text in found.uncounted)
+    assert {site.function for site in found.sites} >= {"heapq.merge", "heapq.nlargest"}
     assert found.version == ".".join(map(str, sys.version_info[:3]))
     assert found.interpreter == Path(sys.executable)
     elsewhere = sites([sys.executable, "-c", "pass"], "loud.deep.go", folder=Path("/"), PYTHONPATH=str(tmp_path))
-    assert elsewhere.sites["metric0"][0].file == str(tmp_path / "loud" / "deep" / "__init__.py")
+    assert elsewhere.sites[0].file == str(tmp_path / "loud" / "deep" / "__init__.py")
 
 
 @pytest.mark.parametrize(
@@ -650,7 +650,7 @@ def test_only_pythons_are_asked(tmp_path: Path) -> None:
     write(tmp_path, scripts)
     for name in scripts:
         (tmp_path / name).chmod(0o755)
-    assert sites(["./tool"], "tool.f", folder=tmp_path).sites["metric0"][0].line == 2
+    assert sites(["./tool"], "tool.f", folder=tmp_path).sites[0].line == 2
     for command, message in (
         ("./by_env", "started by env"),
         ("./shell", "a script that /bin/sh runs"),
