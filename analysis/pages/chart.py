@@ -107,6 +107,21 @@ def layout(height: int, **settings: Any) -> dict[str, Any]:
     return {**style, **settings}
 
 
+LEGEND_ON_TOP = {"orientation": "h", "x": 0, "y": 1, "yanchor": "top", "yref": "container"}
+"""A legend above all panels of a figure."""
+
+
+def scatter(mode: str, x: Any, y: Any, **settings: Any) -> dict[str, Any]:
+    """Return a Plotly trace of points (`markers`), of lines, or of both."""
+    return {"type": "scatter", "mode": mode, "x": x, "y": y, **settings}
+
+
+def row_bars(y: Sequence[int], base: Sequence[int], x: Sequence[int], **settings: Any) -> dict[str, Any]:
+    """Return horizontal bars, each with its row, its begin and its length; a text stands in its middle."""
+    inside = {"textposition": "inside", "insidetextanchor": "middle", "textangle": 0} if "text" in settings else {}
+    return {"type": "bar", "orientation": "h", "y": y, "base": base, "x": x, **inside, **settings}
+
+
 def label(text: str, x: float, y: float, **settings: Any) -> dict[str, Any]:
     """Return a text at a place on the paper (0 to 1), without an arrow."""
     style: dict[str, Any] = {

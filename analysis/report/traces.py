@@ -4,22 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib import metadata
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from unperturbed.analysis.pages.chart import (
-    SERIES,
-    Figure,
-    axis,
-    bucket_means,
-    bucket_width,
-    label,
-    layout,
-    plot_text,
-    short,
-    stacked,
-)
+from unperturbed.analysis.pages.chart import SERIES, Figure, bucket_width, plot_text
 from unperturbed.analysis.pages.document import document, frame
-from unperturbed.analysis.report.campaign.figures.before_after import TICKS, metric_title, mid_times, trace_name
+from unperturbed.analysis.report.campaign.figures.before_after import (
+    longest_seconds,
+    metric_title,
+    mid_times,
+    panels_over_time,
+    run_line,
+)
 from unperturbed.common.markup import tag
 from unperturbed.common.wording import counted, listing
 from unperturbed.errors import DataError
@@ -75,42 +70,25 @@ def render_traces(traces: Sequence[Trace], metrics: Sequence[str], title: str) -
 
 
 def _figure(traces: Sequence[Trace], metrics: Sequence[str]) -> Figure:
-    domains = stacked([_PANEL_PX] * len(metrics), _GAP_PX)
-    height = _PANEL_PX * len(metrics) + _GAP_PX * (len(metrics) - 1) + 110
-    legend = {"orientation": "h", "x": 0, "y": 1, "yanchor": "top", "yref": "container"}
-    figure = layout(height, margin={"l": 72, "r": 16, "t": 60, "b": 50}, hovermode="x", legend=legend)
-    clock = str(traces[0].attributes.get("clock", ""))
-    longest = max((trace.end_ns[-1] / 1e9 for trace in traces if len(trace)), default=1.0)
-    bottom = "" if len(metrics) == 1 else str(len(metrics))
-    figure["xaxis"] = axis(
-        f"seconds since the first record{f' ({plot_text(clock)} clock)' if clock else ''}",
-        range=[0, longest],
-        anchor=f"y{bottom}",
-    )
-    lines: list[dict[str, Any]] = []
-    heads = []
-    for row, (name, domain) in enumerate(zip(metrics, domains, strict=True), start=1):
-        described = next(trace.metrics[name] for trace in traces if name in trace)
-        heads.append(label(f"{metric_title(described)}, {plot_text(described.unit, 24)}", 0, domain[1]))
-        figure[f"yaxis{'' if row == 1 else row}"] = axis(domain=domain, nticks=4, **TICKS)
-        lines += [_line(trace, name, number, row) for number, trace in enumerate(traces) if name in trace]
-    figure["annotations"] = heads
+    described = [next(trace.metrics[name] for trace in traces if name in trace) for name in metrics]
+    heads = [f"{metric_title(metric)}, {plot_text(metric.unit, 24)}" for metric in described]
+    heights, ticks = [_PANEL_PX] * len(metrics), [4] * len(metrics)
+    figure = panels_over_time(heads, heights, _GAP_PX, traces, longest_seconds(traces), ticks)
+    lines = [
+        run_line(
+            trace,
+            "run",
+            number,
+            name,
+            _POINTS,
+            showlegend=row == 1,  # the legend names the run once
+            yaxis="y" if row == 1 else f"y{row}",
+            line={"color": SERIES[number], "width": 1.4},
+        )
+        for row, name in enumerate(metrics, start=1)
+        for number, trace in enumerate(traces)
+        if name in trace
+    ]
     said = f"{listing(metrics)} over time, in {counted(len(traces), 'run')}."
     times = [mid_times(trace, _POINTS) for trace in traces]
     return Figure("traces", lines, figure, said, shared=times)
-
-
-def _line(trace: Trace, name: str, number: int, row: int) -> dict[str, Any]:
-    """Return one run of one metric; the legend names the run once."""
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": plot_text(f"run {trace_name(trace, 'run', number)}"),
-        "legendgroup": str(number),
-        "showlegend": row == 1,
-        "x": {"shared": number},
-        "y": short(bucket_means(trace[name], _POINTS)),
-        "yaxis": "y" if row == 1 else f"y{row}",
-        "line": {"color": SERIES[number], "width": 1.4},
-        "hovertemplate": "%{y:.4s} at %{x:.2f} s",
-    }

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from unperturbed.analysis.metric_names import meaning, pair_name, plain_name
 from unperturbed.analysis.pages.chart import short
-from unperturbed.analysis.pages.document import packed_block
+from unperturbed.analysis.pages.document import packed_block, section
 from unperturbed.analysis.perturbation import VERDICT_SIGNS, change_sentence, change_table
 from unperturbed.analysis.perturbation.describe import mean_rho
 from unperturbed.analysis.report.campaign.figures import Blocks, shown
@@ -41,29 +41,22 @@ Listed = Sequence[tuple["ConfigurationResult", "Change"]]
 
 def changes_section(
     found: Sequence[ConfigurationResult],
-    listed: Listed,
+    index: Mapping[ChangeKey, int],
     every: Listed,
     blocks: Blocks,
     described: Mapping[str, Metric],
 ) -> Html:
-    """Return the section: matrices, forest plot, table; `listed` begins `every` change, and has details."""
+    """Return the section: matrices, forest plot, table; the changes that begin `every` have a number, and details."""
     if not every:
-        return tag(
-            "section",
-            tag("h2", "What changed"),
-            tag("p", "Nothing could be checked.", class_="empty"),
-            shown(blocks),
-            id="changes",
-        )
-    index = {change_key(result, change): place for place, (result, change) in enumerate(listed)}
+        return section("changes", "What changed", tag("p", "Nothing could be checked.", class_="empty"), shown(blocks))
     rest = (
-        f" The page has the numbers of the {len(listed)} most serious of {len(every)} changes; the JSON report has all."
-        if len(listed) < len(every)
+        f" The page has the numbers of the {len(index)} most serious of {len(every)} changes; the JSON report has all."
+        if len(index) < len(every)
         else ""
     )
-    return tag(
-        "section",
-        tag("h2", "What changed"),
+    return section(
+        "changes",
+        "What changed",
         tag(
             "p",
             "ρ shows how closely two signals rise and fall together: 1 in step, 0 unrelated, −1 in opposition. Each "
@@ -81,8 +74,7 @@ def changes_section(
         _further(found, "software", "Within a run: pairs with a software metric", _SOFTWARE_WORDS, index, described),
         _further(found, "across", "Across aligned runs: each metric with another", _ACROSS_WORDS, index, described),
         shown(blocks),
-        _full_table(every, len(listed)),
-        id="changes",
+        _full_table(every, len(index)),
     )
 
 

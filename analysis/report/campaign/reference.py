@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from unperturbed.analysis.metric_names import is_simulated, plain_name
-from unperturbed.analysis.pages.document import folded
+from unperturbed.analysis.pages.document import definitions, folded, section
 from unperturbed.analysis.pages.glossary import CAMPAIGN_TERMS, GLOSSARY
 from unperturbed.common.markup import Cell, Html, table, tag
 from unperturbed.common.wording import correlation, counted, duration, listing, number
@@ -40,6 +40,7 @@ def runs_section(runs: Sequence[RunRow]) -> Html | None:
         if len(shown) < len(runs)
         else ""
     )
+    cells = [_run_cells(row) for row in shown]
     heads: list[str | tuple[str, str]] = [
         "run",
         "configuration",
@@ -55,25 +56,14 @@ def runs_section(runs: Sequence[RunRow]) -> Html | None:
         ("host meanwhile", "what the host did during the run; its whole state before and after is in verdicts.json"),
         "error",
     ]
-    return tag(
-        "section",
-        tag("h2", "Runs"),
+    return section(
+        "runs",
+        "Runs",
         tag(
             "p",
             f"{_run_counts(runs)}{rest} A load well above the others', before or after a run, is a reason to doubt it.",
         ),
-        tag(
-            "div",
-            table(
-                "Every attempt at a run",
-                heads,
-                [_run_cells(row) for row in shown],
-                identity="runs-table",
-                sortable=True,
-            ),
-            class_="tall",
-        ),
-        id="runs",
+        tag("div", table("Every attempt at a run", heads, cells, identity="runs-table", sortable=True), class_="tall"),
     )
 
 
@@ -112,6 +102,15 @@ def provenance_section(
 ) -> Html:
     """Return where every number comes from: runs behind each verdict, metrics, host and tools, spec."""
     spec = content.spec_text
+    groups = [
+        tag(
+            "section",
+            tag("h3", name),
+            definitions(((key, str(value)) for key, value in values.items()), "provenance"),
+            class_="group",
+        )
+        for name, values in content.provenance.items()
+    ]
     cut = f"\n… ({len(spec):,} characters in all)" if len(spec) > _SPEC_LENGTH else ""
     return folded(
         "provenance",
@@ -120,7 +119,7 @@ def provenance_section(
         tag("p", tag("b", f"Counters: {content.source.name}. "), content.source.sentence),
         _rests_on(found),
         _metrics(described),
-        tag("div", [_group(name, values) for name, values in content.provenance.items()], class_="groups"),
+        tag("div", groups, class_="groups"),
         tag("details", tag("summary", "The spec, as it was run"), tag("pre", spec[:_SPEC_LENGTH], cut))
         if spec
         else None,
@@ -187,11 +186,6 @@ def _metrics(described: Mapping[str, Metric]) -> Html | None:
     return tag("div", tag("h3", "Metrics"), table("Every metric on this page", heads, rows))
 
 
-def _group(name: str, values: Mapping[str, str]) -> Html:
-    pairs = [tag("div", tag("dt", key), tag("dd", str(value))) for key, value in values.items()]
-    return tag("section", tag("h3", name), tag("dl", pairs, class_="provenance"), class_="group")
-
-
 _QUESTION = (
     "Some runs of the program counted only hardware metrics (the baseline). Others also counted events in its own "
     "code (the configurations). If a configuration changes how hardware metrics rise and fall together, its runs "
@@ -229,9 +223,7 @@ def reading_section() -> Html:
         tag("p", _QUESTION),
         tag("ol", [tag("li", tag("b", f"{name}. "), said) for name, said in _READING]),
         tag("h3", "Words"),
-        tag(
-            "dl", [tag("div", tag("dt", term), tag("dd", GLOSSARY[term])) for term in CAMPAIGN_TERMS], class_="glossary"
-        ),
+        definitions(((term, GLOSSARY[term]) for term in CAMPAIGN_TERMS), "glossary"),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -61,6 +61,11 @@ class ConfigurationResult:
 def change_key(result: ConfigurationResult, change: Change) -> ChangeKey:
     """Return what a change is found by."""
     return result.configuration, change.check, change.first, change.second
+
+
+def change_numbers(listed: Iterable[tuple[ConfigurationResult, Change]]) -> Mapping[ChangeKey, int]:
+    """Return the number of each listed change, by which a click on it opens its details."""
+    return {change_key(result, change): number for number, (result, change) in enumerate(listed)}
 
 
 def listed_changes(

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from unperturbed.analysis.metric_names import meaning, plain_name
+from unperturbed.analysis.pages.document import definitions, section
 from unperturbed.analysis.perturbation import SEVERITY, VERDICT_MEANINGS, VERDICT_SIGNS
 from unperturbed.analysis.perturbation.verdict import change_weight
 from unperturbed.analysis.report.campaign.results import ChangeKey, change_key
 from unperturbed.analysis.report.campaign.setups import all_setups
-from unperturbed.analysis.report.campaign.verdicts import advice, badge
+from unperturbed.analysis.report.campaign.verdicts import advice, badge, verdict_legend
 from unperturbed.common.markup import Cell, Content, Html, table, tag
 from unperturbed.common.wording import counted, first_of, listing
 
@@ -173,26 +174,22 @@ def trust_section(
     whole = table(
         "Metrics, and whether each can be trusted in each configuration", heads, body, row_attributes=attributes
     )
-    legend = [tag("li", badge(verdict), f" {VERDICT_MEANINGS[verdict]}") for verdict in reversed(tuple(VERDICT_SIGNS))]
-    return tag(
-        "section",
-        tag("h2", "Metrics that correlate alike" if comparing else "Metrics you may trust"),
+    return section(
+        "trust",
+        "Metrics that correlate alike" if comparing else "Metrics you may trust",
         tag(
             "p",
             tag("b", agreement_sentence(rows) if comparing else trust_sentence(rows, len(columns))),
             " A cell shows the most serious verdict of all checks of the metric, and how many checks have it. Click "
             "it for the worst.",
         ),
-        tag(
-            "ul",
-            legend,
+        verdict_legend(
+            reversed(tuple(VERDICT_SIGNS)),
             tag("li", tag("span", "–", class_="sign"), " collected, not checked; hover: why"),
-            class_="legend",
         ),
         tag("div", whole, class_="trust compact" if len(columns) > _WIDE else "trust"),
         tag("h3", "What to do"),
         _what_to_do(columns, content),
-        id="trust",
     )
 
 
@@ -233,15 +230,13 @@ def _what_to_do(columns: Sequence[ConfigurationResult], content: ReportContent) 
     advised: dict[tuple[str, ...], list[ConfigurationResult]] = {}
     for result in sorted(columns, key=lambda one: -_SERIOUSNESS[one.verdict]):
         advised.setdefault(advice(result, content), []).append(result)
-    return tag(
-        "dl",
-        [
-            tag(
-                "div",
-                tag("dt", badge(results[0].verdict), " ", first_of([result.configuration for result in results])),
-                tag("dd", tag("ul", [tag("li", sentence) for sentence in sentences])),
+    return definitions(
+        (
+            (
+                [badge(results[0].verdict), " ", first_of([result.configuration for result in results])],
+                tag("ul", [tag("li", sentence) for sentence in sentences]),
             )
             for sentences, results in advised.items()
-        ],
-        class_="todo",
+        ),
+        "todo",
     )

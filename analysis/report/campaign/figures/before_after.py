@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,12 +10,14 @@ import numpy as np
 
 from unperturbed.analysis.metric_names import is_simulated, plain_name
 from unperturbed.analysis.pages.chart import (
+    LEGEND_ON_TOP,
     Figure,
     axis,
     bucket_means,
     label,
     layout,
     plot_text,
+    scatter,
     short,
     stacked,
 )
@@ -131,10 +133,10 @@ def _before_after_figure(
         )
         for column, (head, (name, _, value)) in zip(_COLUMNS, sides, strict=True)
     ]
-    data = []
+    data, muted = [], {"size": 12, "color": "@muted"}
     for row, (name, domain) in enumerate(zip(rows, domains, strict=True)):
         top = max(_top(trace[name]) for _, trace, _ in (good, spoilt) if name in trace.metrics)
-        notes.append(label(metric_title(described[name]), 0, domain[1], font={"size": 12, "color": "@muted"}))
+        notes.append(label(metric_title(described[name]), 0, domain[1], font=muted))
         last = row == len(rows) - 1
         for side, (run, trace, _) in enumerate((good, spoilt)):
             suffix = "" if row == side == 0 else str(2 * row + side + 1)
@@ -146,7 +148,10 @@ def _before_after_figure(
                 domain=domain, anchor=f"x{suffix}", range=[0, 1.06 * top], nticks=4, showticklabels=side == 0, **TICKS
             )
             if name not in trace.metrics:
-                notes.append(_not_collected(_COLUMNS[side], domain))
+                middle = sum(_COLUMNS[side]) / 2, sum(domain) / 2
+                notes.append(
+                    label("not collected in this run", *middle, xanchor="center", yanchor="middle", font=muted)
+                )
             colour = "@series-1" if side == 0 else f"@{change.verdict}"
             data.append(_before_after_line(run, trace, name, suffix, colour))
     figure["annotations"] = notes
@@ -166,28 +171,15 @@ def _top(values: NDArray[Any]) -> float:
 def _before_after_line(run: str, trace: Trace, name: str, suffix: str, colour: str) -> dict[str, Any]:
     """Return one signal; an empty one where the run lacks the metric, because an axis without a trace is not drawn."""
     held = name in trace.metrics
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": plot_text(run),
-        "x": mid_times(trace, _BEFORE_AFTER_POINTS) if held else [],
-        "y": short(bucket_means(trace[name], _BEFORE_AFTER_POINTS)) if held else [],
-        "xaxis": f"x{suffix}",
-        "yaxis": f"y{suffix}",
-        "line": {"color": colour, "width": 1.4},
-        "hovertemplate": "%{y:.4s} at %{x:.2f} s<extra></extra>",
-    }
-
-
-def _not_collected(column: tuple[float, float], domain: tuple[float, float]) -> dict[str, Any]:
-    centre = sum(column) / 2
-    return label(
-        "not collected in this run",
-        centre,
-        sum(domain) / 2,
-        xanchor="center",
-        yanchor="middle",
-        font={"size": 12, "color": "@muted"},
+    return scatter(
+        "lines",
+        mid_times(trace, _BEFORE_AFTER_POINTS) if held else [],
+        short(bucket_means(trace[name], _BEFORE_AFTER_POINTS)) if held else [],
+        name=plot_text(run),
+        xaxis=f"x{suffix}",
+        yaxis=f"y{suffix}",
+        line={"color": colour, "width": 1.4},
+        hovertemplate="%{y:.4s} at %{x:.2f} s<extra></extra>",
     )
 
 
@@ -218,6 +210,53 @@ def _block(view: ReportView) -> FigureBlock | None:
 
 
 BEFORE_AFTER = ReportFigure("before-after", "signals", _block, place=10)
+
+
+def run_line(trace: Trace, configuration: str, run: int, name: str, points: int, **settings: Any) -> dict[str, Any]:
+    """Return a metric of one of several runs; the times of each run are shared by its metrics."""
+    return scatter(
+        "lines",
+        {"shared": run},
+        short(bucket_means(trace[name], points)),
+        name=plot_text(f"run {trace_name(trace, configuration, run)}"),
+        legendgroup=str(run),
+        hovertemplate="%{y:.4s} at %{x:.2f} s",
+        **settings,
+    )
+
+
+def panels_over_time(
+    heads: Sequence[str],
+    heights: Sequence[int],
+    gap: int,
+    traces: Sequence[Trace],
+    longest: float,
+    ticks: Sequence[int],
+) -> dict[str, Any]:
+    """Return the layout of panels one above another with one axis of time, each with its heading and number of ticks.
+
+    `heights`, `gap`: In pixels.
+    `longest`: Seconds of the longest run.
+    """
+    domains = stacked(heights, gap)
+    figure = layout(
+        int(sum(heights) + gap * (len(heights) - 1) + 110),
+        margin={"l": 72, "r": 16, "t": 60, "b": 50},
+        hovermode="x",
+        legend=LEGEND_ON_TOP,
+        annotations=[label(head, 0, high) for head, (_, high) in zip(heads, domains, strict=True)],
+    )
+    clock = str(traces[0].attributes.get("clock", ""))
+    time = f"seconds since the first record{f' ({plot_text(clock)} clock)' if clock else ''}"
+    figure["xaxis"] = axis(time, range=[0, longest], anchor=f"y{len(domains) if len(domains) > 1 else ''}")
+    for row, (domain, count) in enumerate(zip(domains, ticks, strict=True), start=1):
+        figure[f"yaxis{row if row > 1 else ''}"] = axis(domain=domain, nticks=count, **TICKS)
+    return figure
+
+
+def longest_seconds(traces: Iterable[Trace]) -> float:
+    """Return how long the longest of several runs took; 1 where none has an interval."""
+    return max((float(trace.end_ns[-1]) / 1e9 for trace in traces if len(trace)), default=1.0)
 
 
 def trace_name(trace: Trace, configuration: str, place: int) -> str:
