@@ -23,7 +23,7 @@ from unperturbed.analysis.alignment.milestones import (
     possible_intervals,
     score_summaries,
 )
-from unperturbed.analysis.alignment.scaling import ascending_columns, common_scales, finite_values
+from unperturbed.analysis.alignment.prepared_runs import ascending_columns, common_scales, finite_values
 from unperturbed.collectors.data import Metric, Trace
 from unperturbed.collectors.data.trace import require_traces
 from unperturbed.common.table import Table

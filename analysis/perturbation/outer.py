@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from unperturbed.analysis.alignment import WarpPath, align_as_paper, resample
-from unperturbed.analysis.alignment.paper import PreparedRun, align_prepared
+from unperturbed.analysis.alignment.prepared_runs import PreparedRun, align_prepared
 from unperturbed.analysis.parallel import choose_workers
 from unperturbed.analysis.perturbation.correlation import (
     FloatArray,
