@@ -5,13 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import metadata
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from unperturbed.analysis.alignment import Alignment, describe, milestone_scores, score_summaries
 from unperturbed.analysis.metric_names import plain_name
-from unperturbed.analysis.pages.chart import Figure, axis, bucket_means, bucket_width, layout, plot_text, scatter, short
+from unperturbed.analysis.pages.chart import (
+    Figure,
+    axis,
+    bucket_means,
+    bucket_width,
+    layout,
+    plot_text,
+    scatter,
+    shaded,
+    short,
+)
 from unperturbed.analysis.pages.document import definitions, document, frame, page_header, section
 from unperturbed.common.markup import Html, tag
 from unperturbed.errors import DataError
@@ -235,7 +245,10 @@ def _signals(example: AlignmentExample) -> Figure:
                 hovertemplate="interval %{x:.0f}",
             )
         )
-    bands = [_flat_band(*stretch) for stretch in example.flat]
+    # The shade behind stretches of the upper run that are flat but for noise.
+    bands = [
+        shaded((start, stop - 1), (1.25, 2.35), fillcolor="@muted-bar", opacity=0.35) for start, stop in example.flat
+    ]
     figure = layout(360, margin={"l": 20, "r": 20, "t": 40, "b": 54}, shapes=bands)
     figure["xaxis"] = axis("interval")
     figure["yaxis"] = axis(visible=False, range=[-0.08, 2.45])
@@ -246,21 +259,6 @@ def _signals(example: AlignmentExample) -> Figure:
         f"{plain_name(example.metric)} of runs {example.first} and {example.second}, one above the other, joined "
         "where they are aligned.",
     )
-
-
-def _flat_band(start: int, stop: int) -> dict[str, Any]:
-    """Return the shade behind a stretch of the upper run that is flat but for noise."""
-    return {
-        "type": "rect",
-        "layer": "below",
-        "x0": start,
-        "x1": stop - 1,
-        "y0": 1.25,
-        "y1": 2.35,
-        "line": {"width": 0},
-        "fillcolor": "@muted-bar",
-        "opacity": 0.35,
-    }
 
 
 def path_figure(example: AlignmentExample) -> Figure:

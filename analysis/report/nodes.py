@@ -14,6 +14,7 @@ from unperturbed.analysis.pages.chart import (
     interval_points,
     layout,
     plot_text,
+    row_axis,
     tolerance_band,
 )
 from unperturbed.analysis.pages.document import document, frame, page_header, section
@@ -79,13 +80,7 @@ def forest_of_nodes(one: Combined, name: str) -> Figure:
     )
     title = f"change of ρ; shaded: tolerance ±{number(tolerance)}"
     figure["xaxis"] = axis(title, range=[-span, span], zeroline=True, zerolinecolor="@axis")
-    figure["yaxis"] = axis(
-        tickvals=list(range(len(labels))),
-        ticktext=labels,
-        range=[len(labels) - 0.4, -0.6],
-        showgrid=False,
-        automargin="width",
-    )
+    figure["yaxis"] = row_axis(labels, room=0.4)
     return Figure(
         name,
         [points for points, _ in interval_points(rows, lambda row, _: labels[row])],

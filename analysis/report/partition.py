@@ -348,11 +348,7 @@ def render_partition(content: ReportContent, plan: Plan) -> str:
         runs_section(content.runs),
         provenance_section(content, certified, described),
     ]
-    places = [
-        (identity, name)
-        for identity, name in _PLACES
-        if any(f'id="{identity}"' in part[:200] for part in sections if part)
-    ]
+    places = [place for place, written in zip(_PLACES, sections, strict=True) if written]
     header = page_header(
         "Unperturbed: which metrics can be measured together?",
         content.campaign,

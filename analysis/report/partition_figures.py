@@ -6,7 +6,17 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from unperturbed.analysis.pages.chart import LEGEND_ON_TOP, SERIES, Figure, axis, layout, plot_text, row_bars, scatter
+from unperturbed.analysis.pages.chart import (
+    LEGEND_ON_TOP,
+    SERIES,
+    Figure,
+    axis,
+    layout,
+    plot_text,
+    row_axis,
+    row_bars,
+    scatter,
+)
 from unperturbed.analysis.partition.describe import STAGES, measurement_verdict, new_runs
 from unperturbed.common.wording import counted
 
@@ -67,13 +77,6 @@ def steps_figure(plan: Plan, metrics: Sequence[str]) -> Figure | None:
 
 def _rows_layout(height: int, names: Sequence[str], gap: float) -> dict[str, Any]:
     """Return the layout of bars in rows with these names, the first on top."""
-    rows = axis(
-        tickvals=list(range(len(names))),
-        ticktext=list(names),
-        range=[len(names) - 0.5, -0.5],
-        showgrid=False,
-        automargin="width",
-    )
     return layout(
         height,
         margin={"l": 40, "r": 20, "t": 66, "b": 50},
@@ -81,7 +84,7 @@ def _rows_layout(height: int, names: Sequence[str], gap: float) -> dict[str, Any
         bargap=gap,
         uniformtext={"mode": "hide", "minsize": 10},
         legend=LEGEND_ON_TOP,
-        yaxis=rows,
+        yaxis=row_axis(names),
     )
 
 

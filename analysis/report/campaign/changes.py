@@ -12,7 +12,7 @@ from unperturbed.analysis.pages.document import packed_block, section
 from unperturbed.analysis.perturbation import VERDICT_SIGNS, change_sentence, change_table
 from unperturbed.analysis.perturbation.describe import mean_rho
 from unperturbed.analysis.report.campaign.figures import Blocks, shown
-from unperturbed.analysis.report.campaign.results import ChangeKey, change_key, changed_pairs
+from unperturbed.analysis.report.campaign.results import ChangeKey, change_key, changed_pairs, opening
 from unperturbed.common.markup import Cell, Html, table, tag
 from unperturbed.common.table import Cell as TableCell
 from unperturbed.common.wording import correlation, counted, number, p_value, signed, span
@@ -61,9 +61,8 @@ def changes_section(
             "p",
             "ρ shows how closely two signals rise and fall together: 1 in step, 0 unrelated, −1 in opposition. Each "
             "cell is the ",
-            "change of ρ that a configuration brought. The symbol ✓ ✗ ~ ? is the verdict. The shade is the size of the "
-            "change: blue "
-            "fell, orange rose. ",
+            "change of ρ that a configuration brought. The symbol ✓ ✗ ~ ? is the verdict. The shade is the size of "
+            "the change: blue fell, orange rose. ",
             f"Click a cell for its numbers, run by run.{rest}",
         ),
         _shades(),
@@ -181,13 +180,7 @@ def _matrix_cell(
         f" {signed(change.effect)}",
         " †" if change.aligned_on else "",
     ]
-    spoken = f"{change.verdict} {signed(change.effect)}"
-    place = index.get(change_key(result, change))
-    inside: Html = (
-        tag("button", shown, type="button", data_change=place, aria_label=spoken)
-        if place is not None
-        else tag("span", shown, title=spoken)
-    )
+    inside = opening(index.get(change_key(result, change)), shown, f"{change.verdict} {signed(change.effect)}")
     return Cell(inside, class_=f"{shade(change.effect, change.tolerance)} {change.verdict}")
 
 

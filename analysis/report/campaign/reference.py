@@ -234,25 +234,19 @@ def method_section(content: ReportContent, found: Sequence[ConfigurationResult])
     aligned = listing([plain_name(name) for name in content.settings.align_on])
     statements = (
         "Baseline, inner and outer perturbation are those of Mytkowicz, Diwan, Hauswirth and Sweeney, “Understanding "
-        "Measurement "
-        "Perturbation in Trace-based Data”, sections 2.1, 2.2 and 2.3: Spearman's ρ of every pair of hardware "
-        "metrics within a run, "
-        "and of every hardware metric between aligned runs.",
+        "Measurement Perturbation in Trace-based Data”, sections 2.1, 2.2 and 2.3: Spearman's ρ of every pair of "
+        "hardware metrics within a run, and of every hardware metric between aligned runs.",
         f"Runs are aligned by dynamic time warping{f' on {aligned}' if aligned else ''} (Mytkowicz, Diwan, Hauswirth "
-        "and Sweeney, "
-        "“Aligning Traces for Performance Evaluation”, section 2), judged by milestone scores (section 4 there). An "
-        "outer correlation "
-        "of a metric that runs were aligned by is marked †.",
-        "Section 3.3 calls a deviation significant when it exceeds what baseline runs show among themselves. Here "
-        "the run is the unit: "
-        "each run gives one ρ, on Fisher's scale, and the confidence interval of the change comes from the variation "
-        "between runs. "
-        "Sampling intervals of one run follow one another and are not independent, so their number proves nothing.",
+        "and Sweeney, “Aligning Traces for Performance Evaluation”, section 2), judged by milestone scores (section 4 "
+        "there). An outer correlation of a metric that runs were aligned by is marked †.",
+        "Section 3.3 calls a deviation significant when it exceeds what baseline runs show among themselves. Here the "
+        "run is the unit: each run gives one ρ, on Fisher's scale, and the confidence interval of the change comes "
+        "from the variation between runs. Sampling intervals of one run follow one another and are not independent, "
+        "so their number proves nothing.",
         f"A change is unperturbed when its confidence interval at level {number(100 * (1 - 2 * alpha))} % (each side "
-        "at "
-        f"α = {number(alpha)}) lies within ±{correlation(tolerance)} (an equivalence test); perturbed when it is shown "
-        f"to lie beyond ±{correlation(tolerance)} (a minimum-effect test), shifted when only a change from zero is "
-        f"shown, each at α = {number(alpha)} after correction for all changes of the configuration; else undecided. "
+        f"at α = {number(alpha)}) lies within ±{correlation(tolerance)} (an equivalence test); perturbed when it is "
+        f"shown to lie beyond ±{correlation(tolerance)} (a minimum-effect test), shifted when only a change from zero "
+        f"is shown, each at α = {number(alpha)} after correction for all changes of the configuration; else undecided. "
         "“Not significant” alone is never “unperturbed”.",
         "A configuration is unperturbed only if all its changes are; otherwise its most serious change decides.",
         "Pairs in which one metric is computed from the other, and metrics without variation, are left out and "

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from unperturbed.analysis.perturbation import Change, Overhead, Verdict, VerdictName, combine, ranked_changes
 from unperturbed.analysis.perturbation.verdict import change_weight
+from unperturbed.common.markup import Content, Html, tag
 
 if TYPE_CHECKING:
     from unperturbed.analysis.perturbation import CheckName
@@ -66,6 +67,13 @@ def change_key(result: ConfigurationResult, change: Change) -> ChangeKey:
 def change_numbers(listed: Iterable[tuple[ConfigurationResult, Change]]) -> Mapping[ChangeKey, int]:
     """Return the number of each listed change, by which a click on it opens its details."""
     return {change_key(result, change): number for number, (result, change) in enumerate(listed)}
+
+
+def opening(number: int | None, shown: Content, spoken: str, style: str | None = None) -> Html:
+    """Return the button that opens the details of the change with this number; plain where the page has none."""
+    if number is None:
+        return tag("span", shown, title=spoken, class_=style)
+    return tag("button", shown, type="button", data_change=number, aria_label=spoken, class_=style)
 
 
 def listed_changes(

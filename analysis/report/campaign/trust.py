@@ -10,7 +10,7 @@ from unperturbed.analysis.metric_names import meaning, plain_name
 from unperturbed.analysis.pages.document import definitions, section
 from unperturbed.analysis.perturbation import SEVERITY, VERDICT_MEANINGS, VERDICT_SIGNS
 from unperturbed.analysis.perturbation.verdict import change_weight
-from unperturbed.analysis.report.campaign.results import ChangeKey, change_key
+from unperturbed.analysis.report.campaign.results import ChangeKey, change_key, opening
 from unperturbed.analysis.report.campaign.setups import all_setups
 from unperturbed.analysis.report.campaign.verdicts import advice, badge, verdict_legend
 from unperturbed.common.markup import Cell, Content, Html, table, tag
@@ -101,8 +101,7 @@ def _row_order(row: MetricRow) -> tuple[bool, bool, list[float]]:
 
 def trust_sentence(rows: Sequence[MetricRow], configurations: int) -> str:
     """Return one sentence on which metrics can be trusted everywhere."""
-    checked = [row for row in rows if any(row.verdicts)]
-    trusted = [row.name for row in checked if row.trusted]
+    checked, trusted, named = _trusted(rows)
     everywhere = "" if configurations == 1 else f" in all {configurations} configurations"
     if not checked:
         return "No metric was checked."
@@ -114,27 +113,26 @@ def trust_sentence(rows: Sequence[MetricRow], configurations: int) -> str:
                 "No metric is shown to be unperturbed; the cells show how many checks of each failed or are undecided."
             )
         return f"No metric can be trusted{everywhere}; the columns show where each can."
-    names = listing([plain_name(name) for name in trusted]) if len(trusted) <= _NAMED else ""
-    return (
-        f"{len(trusted)} of {counted(len(checked), 'metric')} can be trusted{everywhere}"
-        f"{f': {names}' if names else ''}."
-    )
+    return f"{len(trusted)} of {counted(len(checked), 'metric')} can be trusted{everywhere}{named}."
 
 
 def agreement_sentence(rows: Sequence[MetricRow]) -> str:
     """Return one sentence on which metrics go together in set-ups as they do in the baseline."""
-    checked = [row for row in rows if any(row.verdicts)]
-    alike = [row for row in checked if row.trusted]
+    checked, alike, named = _trusted(rows)
     if not checked:
         return "No metric was checked."
     if not alike:
         return "No metric is shown to correlate with all others as it does in the baseline."
-    names = listing([plain_name(row.name) for row in alike]) if len(alike) <= _NAMED else ""
     correlate = "correlates" if len(alike) == 1 else "correlate"
-    return (
-        f"{len(alike)} of {counted(len(checked), 'metric')} {correlate} with all others as in the baseline"
-        f"{f': {names}' if names else ''}."
-    )
+    return f"{len(alike)} of {counted(len(checked), 'metric')} {correlate} with all others as in the baseline{named}."
+
+
+def _trusted(rows: Sequence[MetricRow]) -> tuple[list[MetricRow], list[MetricRow], str]:
+    """Return the rows that were checked, those found unperturbed everywhere, and a few of these by name."""
+    checked = [row for row in rows if any(row.verdicts)]
+    trusted = [row for row in checked if row.trusted]
+    few = 0 < len(trusted) <= _NAMED
+    return checked, trusted, f": {listing([plain_name(row.name) for row in trusted])}" if few else ""
 
 
 def trust_section(
@@ -214,14 +212,8 @@ def _cell(
         tag("span", VERDICT_SIGNS[found.verdict], class_="sign"),
         tag("span", f" {share}", class_="share"),
     ]
-    spoken = f"{found.verdict}, {share} checks"
-    place = index.get(change_key(result, found.worst))
-    style = f"badge {found.verdict}"
-    inside = (
-        tag("button", shown, type="button", data_change=place, aria_label=spoken, class_=style)
-        if place is not None
-        else tag("span", shown, title=spoken, class_=style)
-    )
+    number = index.get(change_key(result, found.worst))
+    inside = opening(number, shown, f"{found.verdict}, {share} checks", f"badge {found.verdict}")
     return Cell(inside, -_SERIOUSNESS[found.verdict])
 
 

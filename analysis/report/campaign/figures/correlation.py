@@ -309,32 +309,31 @@ def _baseline_block(view: ReportView) -> FigureBlock | None:
     )
 
 
-def _inner_block(view: ReportView) -> FigureBlock | None:
-    figure = correlation_against_overhead(view.results, "inner", view.baseline)
+def _overhead_block(view: ReportView, check: CheckName, where: str, text: str, more: str) -> FigureBlock | None:
+    figure = correlation_against_overhead(view.results, check, view.baseline)
     if figure is None:
         return None
-    caption = (
-        f"{colour_key(view.results, 'inner')} Faint dots are single runs. Configurations need not contain one another, "
-        "so lines only guide the eye. After figures 4 and 6 of the paper."
-    )
+    captioned = CaptionedFigure(figure, f"{colour_key(view.results, check)} {more}")
+    return FigureBlock([captioned], f"{where}, against the overhead of instrumentation", tag("p", text))
+
+
+def _inner_block(view: ReportView) -> FigureBlock | None:
     text = (
         "A level line is an unperturbed correlation. A small overhead is not a guarantee: a few per cent can be enough "
         "to break a line."
     )
-    heading = "Within a run, against the overhead of instrumentation"
-    return FigureBlock([CaptionedFigure(figure, caption)], heading, tag("p", text))
+    more = (
+        "Faint dots are single runs. Configurations need not contain one another, so lines only guide the eye. After "
+        "figures 4 and 6 of the paper."
+    )
+    return _overhead_block(view, "inner", "Within a run", text, more)
 
 
 def _outer_block(view: ReportView) -> FigureBlock | None:
-    figure = correlation_against_overhead(view.results, "outer", view.baseline)
-    if figure is None:
-        return None
-    caption = f"{colour_key(view.results, 'outer')} After figures 7 and 8 of the paper."
     text = (
         "Each metric is correlated with itself in the reference runs. Near 1, the runs can be read as if they were one."
     )
-    heading = "Across aligned runs, against the overhead of instrumentation"
-    return FigureBlock([CaptionedFigure(figure, caption)], heading, tag("p", text))
+    return _overhead_block(view, "outer", "Across aligned runs", text, "After figures 7 and 8 of the paper.")
 
 
 BASELINE_BY_RUN = ReportFigure("baseline-by-run", "correlations", _baseline_block, place=10)
