@@ -234,22 +234,6 @@ def _filter(name: str, column: int, values: Sequence[str]) -> Html:
     return tag("label", f"{name} ", tag("select", options, data_filter="changes-table", data_column=column))
 
 
-_FACTS = (
-    "reference",
-    "change of ρ",
-    "confidence interval",
-    "tolerance",
-    "p",
-    "p, corrected",
-    "p, beyond the tolerance, corrected",
-    "p, false discoveries",
-    "smallest visible change",
-    "runs that would decide",
-    "comes from",
-    "note",
-)
-
-
 _ORIGIN: Mapping[OriginName | None, str] = {
     None: "unknown: no sham runs",
     "layout": (
@@ -267,8 +251,6 @@ def details(listed: Listed) -> dict[str, Any]:
     runs: dict[tuple[str, ...], int] = {}
     entries = []
     for result, change in listed:
-        decide = "–" if change.runs_to_decide is None else f"about {change.runs_to_decide} a configuration"
-        flattered = "The runs were aligned by this metric, which inflates its correlation." if change.aligned_on else ""
         entries.append(
             {
                 "title": _title(change),
@@ -276,20 +258,7 @@ def details(listed: Listed) -> dict[str, Any]:
                 "verdict": change.verdict,
                 "sign": VERDICT_SIGNS[change.verdict],
                 "sentence": change_sentence(change, result.alpha) + ".",
-                "facts": [
-                    change.against or " and ".join(result.references),
-                    signed(change.effect),
-                    f"{span(change.low, change.high)} ({number(100 * (1 - 2 * result.alpha))} %)",
-                    f"±{correlation(change.tolerance)}",
-                    p_value(change.p),
-                    p_value(change.p_corrected),
-                    p_value(change.p_beyond_corrected),
-                    p_value(change.p_discovery),
-                    correlation(change.smallest_visible),
-                    decide,
-                    _ORIGIN[change.origin],
-                    " ".join(said for said in (change.note, flattered) if said),
-                ],
+                "facts": list(_facts(result, change).values()),
                 "reference": short(change.reference, 3),
                 "observed": short(change.observed, 3),
                 "runs": [runs.setdefault(names, len(runs)) for names in (change.reference_runs, change.observed_runs)],
@@ -297,7 +266,27 @@ def details(listed: Listed) -> dict[str, Any]:
                 "means": short((mean_rho(change.reference), mean_rho(change.observed)), 3),
             }
         )
-    return {"labels": list(_FACTS), "runs": [list(names) for names in runs], "changes": entries}
+    labels = list(_facts(*listed[0])) if listed else []
+    return {"labels": labels, "runs": [list(names) for names in runs], "changes": entries}
+
+
+def _facts(result: ConfigurationResult, change: Change) -> dict[str, str]:
+    decide = "–" if change.runs_to_decide is None else f"about {change.runs_to_decide} a configuration"
+    flattered = "The runs were aligned by this metric, which inflates its correlation." if change.aligned_on else ""
+    return {
+        "reference": change.against or " and ".join(result.references),
+        "change of ρ": signed(change.effect),
+        "confidence interval": f"{span(change.low, change.high)} ({number(100 * (1 - 2 * result.alpha))} %)",
+        "tolerance": f"±{correlation(change.tolerance)}",
+        "p": p_value(change.p),
+        "p, corrected": p_value(change.p_corrected),
+        "p, beyond the tolerance, corrected": p_value(change.p_beyond_corrected),
+        "p, false discoveries": p_value(change.p_discovery),
+        "smallest visible change": correlation(change.smallest_visible),
+        "runs that would decide": decide,
+        "comes from": _ORIGIN[change.origin],
+        "note": " ".join(said for said in (change.note, flattered) if said),
+    }
 
 
 def details_dialog() -> Html:

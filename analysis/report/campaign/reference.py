@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from unperturbed.analysis.metric_names import is_simulated, plain_name
 from unperturbed.analysis.pages.document import definitions, folded, section
 from unperturbed.analysis.pages.glossary import CAMPAIGN_TERMS, GLOSSARY
-from unperturbed.common.markup import Cell, Html, table, tag
+from unperturbed.common.markup import Cell, Content, Html, table, table_of, tag
 from unperturbed.common.wording import correlation, counted, duration, listing, number
 
 if TYPE_CHECKING:
@@ -40,22 +40,7 @@ def runs_section(runs: Sequence[RunRow]) -> Html | None:
         if len(shown) < len(runs)
         else ""
     )
-    cells = [_run_cells(row) for row in shown]
-    heads: list[str | tuple[str, str]] = [
-        "run",
-        "configuration",
-        ("repetition", "which of the configuration's runs"),
-        ("attempt", "a failed run is repeated"),
-        "state",
-        "time",
-        "intervals",
-        ("layout", "number of the layout of the program's code; 0 is the program as its build made it"),
-        ("environment +", "bytes added to the environment, to vary the memory layout from run to run"),
-        ("load before", "the host's one-minute load average"),
-        "load after",
-        ("host meanwhile", "what the host did during the run; its whole state before and after is in verdicts.json"),
-        "error",
-    ]
+    whole = table_of("Every attempt at a run", _RUN_COLUMNS, shown, identity="runs-table", sortable=True)
     return section(
         "runs",
         "Runs",
@@ -63,7 +48,7 @@ def runs_section(runs: Sequence[RunRow]) -> Html | None:
             "p",
             f"{_run_counts(runs)}{rest} A load well above the others', before or after a run, is a reason to doubt it.",
         ),
-        tag("div", table("Every attempt at a run", heads, cells, identity="runs-table", sortable=True), class_="tall"),
+        tag("div", whole, class_="tall"),
     )
 
 
@@ -73,28 +58,44 @@ def _run_counts(runs: Sequence[RunRow]) -> str:
     return f"{counted(len(runs), 'attempt')}: {listing(parts)}."
 
 
-def _run_cells(row: RunRow) -> list[Cell]:
+def _state(row: RunRow) -> Cell:
     sign = {"done": "✓ ", "failed": "✗ "}.get(row.state, "")
-    error = row.error if len(row.error) <= _ERROR_LENGTH else f"{row.error[:_ERROR_LENGTH]} …"
-    return [
-        Cell(row.run),
-        Cell(row.configuration),
-        Cell(str(row.repetition)),
-        Cell(str(row.attempt)),
-        Cell(f"{sign}{row.state}", class_=f"state {row.state}"),
-        Cell(duration(row.seconds), row.seconds),
-        Cell(number(row.intervals, 6), row.intervals),
-        Cell(number(row.layout, 6), row.layout),
-        Cell(number(row.environment_pad_bytes, 6), row.environment_pad_bytes),
-        Cell(_load(row.load_before), row.load_before),
-        Cell(_load(row.load_after), row.load_after),
-        Cell(row.host),
-        Cell(error, class_="error"),
-    ]
+    return Cell(f"{sign}{row.state}", class_=f"state {row.state}")
 
 
-def _load(load: float | None) -> str:
-    return "–" if load is None else f"{load:.2f}"
+def _error(row: RunRow) -> Cell:
+    shown = row.error if len(row.error) <= _ERROR_LENGTH else f"{row.error[:_ERROR_LENGTH]} …"
+    return Cell(shown, class_="error")
+
+
+def _load(load: float | None) -> Cell:
+    return Cell("–" if load is None else f"{load:.2f}", load)
+
+
+def _count(value: int | None) -> Cell:
+    return Cell(number(value, 6), value)
+
+
+_ENVIRONMENT = "bytes added to the environment, to vary the memory layout from run to run"
+_MEANWHILE = "what the host did during the run; its whole state before and after is in verdicts.json"
+_RUN_COLUMNS: tuple[tuple[str | tuple[str, str], Callable[[RunRow], Cell | Content]], ...] = (
+    ("run", lambda row: row.run),
+    ("configuration", lambda row: row.configuration),
+    (("repetition", "which of the configuration's runs"), lambda row: str(row.repetition)),
+    (("attempt", "a failed run is repeated"), lambda row: str(row.attempt)),
+    ("state", _state),
+    ("time", lambda row: Cell(duration(row.seconds), row.seconds)),
+    ("intervals", lambda row: _count(row.intervals)),
+    (
+        ("layout", "number of the layout of the program's code; 0 is the program as its build made it"),
+        lambda row: _count(row.layout),
+    ),
+    (("environment +", _ENVIRONMENT), lambda row: _count(row.environment_pad_bytes)),
+    (("load before", "the host's one-minute load average"), lambda row: _load(row.load_before)),
+    ("load after", lambda row: _load(row.load_after)),
+    (("host meanwhile", _MEANWHILE), lambda row: row.host),
+    ("error", _error),
+)
 
 
 def provenance_section(
@@ -160,30 +161,25 @@ def _rests_on(found: Sequence[ConfigurationResult]) -> Html | None:
 def _metrics(described: Mapping[str, Metric]) -> Html | None:
     if not described:
         return None
-    rows = [
-        [
-            tag("code", name),
-            plain_name(name) if plain_name(name) != name else "",
-            metric.meaning,
-            f"{metric.kind}{' (simulated)' if is_simulated(metric) and metric.kind != 'simulated' else ''}",
-            metric.source,
-            metric.unit,
-            ", ".join(metric.components),
-            "yes" if metric.scaled else "",
-        ]
-        for name, metric in described.items()
-    ]
-    heads: list[str | tuple[str, str]] = [
-        "metric",
-        "in plain words",
-        "meaning",
-        "kind",
-        "read by",
-        "unit",
-        ("computed from", "metrics that share a part are correlated by construction and never form a pair"),
-        ("extrapolated", "counted only part of the time, and scaled up"),
-    ]
-    return tag("div", tag("h3", "Metrics"), table("Every metric on this page", heads, rows))
+    shown = table_of("Every metric on this page", _METRIC_COLUMNS, described.values())
+    return tag("div", tag("h3", "Metrics"), shown)
+
+
+def _kind(metric: Metric) -> str:
+    return f"{metric.kind}{' (simulated)' if is_simulated(metric) and metric.kind != 'simulated' else ''}"
+
+
+_SHARED = "metrics that share a part are correlated by construction and never form a pair"
+_METRIC_COLUMNS: tuple[tuple[str | tuple[str, str], Callable[[Metric], Content]], ...] = (
+    ("metric", lambda metric: tag("code", metric.name)),
+    ("in plain words", lambda metric: plain_name(metric.name) if plain_name(metric.name) != metric.name else ""),
+    ("meaning", lambda metric: metric.meaning),
+    ("kind", _kind),
+    ("read by", lambda metric: metric.source),
+    ("unit", lambda metric: metric.unit),
+    (("computed from", _SHARED), lambda metric: ", ".join(metric.components)),
+    (("extrapolated", "counted only part of the time, and scaled up"), lambda metric: "yes" if metric.scaled else ""),
+)
 
 
 _QUESTION = (
