@@ -57,14 +57,7 @@ class Figure:
 
     def to_json(self) -> dict[str, Any]:
         """Return JSON types only."""
-        return {
-            "data": list(self.data),
-            "layout": dict(self.layout),
-            "group": self.group,
-            "chosen": self.chosen,
-            "choices": dict(self.choices),
-            "shared": list(self.shared),
-        }
+        return {name: value for name, value in vars(self).items() if name not in ("name", "description")}
 
 
 def plot_text(text: str, most: int = 64) -> str:

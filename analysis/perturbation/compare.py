@@ -91,8 +91,6 @@ class Comparison:
 
         `tolerance`: float or array of float64, shape (m,). |Δρ| that counts as no perturbation; 0 asks for any change.
 
-        Notes
-        -----
         A minimum-effect test (Murphy and Myors, "Testing the hypothesis that treatments have negligible effects",
         Journal of Applied Psychology 84, 1999) whose two tails are read from the interval: the level at which its
         nearer end reaches the tolerance on the side of the effect, and on the other side. Without `tested` (the paper's
@@ -153,8 +151,6 @@ def compare_runs(reference: FloatArray, observed: FloatArray, *, intervals: int,
 
     `reference`, `observed`: array of float64, shape (k, m) and (r, m). K ≥ 3, r ≥ 1 Spearman's ρ, one row a run.
 
-    Notes
-    -----
     The interval of the difference of ρ joins the intervals of both sides: Zou, "Toward using confidence intervals to
     compare correlations", Psychological Methods 12 (2007). Taking the interval of the difference of z to the scale of ρ
     at the reference's mean instead forgets that the reference's mean is uncertain too: it accepts a rise from .8 to .9

@@ -208,8 +208,6 @@ def _page(title: str, kicker: str, answer: str, sections: list[Html], warning: s
 def alignment_figures(example: AlignmentExample) -> list[Figure]:
     """Draw the signals with warp lines, the warp path, and the scores of the milestones when there are any.
 
-    Notes
-    -----
     After figures 4, 7 and 9 of Mytkowicz et al., "Aligning Traces for Performance Evaluation".
     """
     figures = [_signals(example), path_figure(example)]

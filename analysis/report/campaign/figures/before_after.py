@@ -63,8 +63,6 @@ def before_after(content: ReportContent, found: Sequence[ConfigurationResult]) -
 
     Below is the software metric that came in.
 
-    Notes
-    -----
     Figure 5 of Mytkowicz et al., "Understanding Measurement Perturbation in Trace-based Data". The runs are those whose
     ρ lies nearest to the mean of their configuration; of several software metrics the one with the most events is
     shown. None when the traces of the pair's runs are not at hand.

@@ -107,8 +107,6 @@ def _base(height: int, pairs: int, **settings: Any) -> dict[str, Any]:
 def baseline_by_run(found: Sequence[ConfigurationResult], baseline: str) -> Figure | None:
     """Draw each pair's ρ over the baseline runs in their order: how far ρ moves when nothing was changed.
 
-    Notes
-    -----
     Figure 3 of Mytkowicz et al., section 3.3.
     """
     pairs: dict[tuple[str, str], Change] = {}
@@ -184,8 +182,6 @@ def correlation_against_overhead(
 ) -> Figure | None:
     """Draw each pair's (inner) or metric's (outer) mean ρ against the instructions that each configuration added.
 
-    Notes
-    -----
     Figures 4 and 6 (inner), 7 and 8 (outer) of Mytkowicz et al., sections 3.4 and 3.5. There each point holds one
     software metric more than the point to its left; here configurations are ordered by what they add, and need not
     contain one another.
