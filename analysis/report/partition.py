@@ -33,10 +33,16 @@ from unperturbed.analysis.partition.describe import (
 )
 from unperturbed.analysis.perturbation import VERDICT_SIGNS, Verdict, change_sentence
 from unperturbed.analysis.report.campaign.changes import details, details_dialog
-from unperturbed.analysis.report.campaign.content import CounterSource, ReportContent, described_metrics
+from unperturbed.analysis.report.campaign.content import (
+    CounterSource,
+    ReportContent,
+    change_numbers,
+    configuration_results,
+    described_metrics,
+    listed_changes,
+)
 from unperturbed.analysis.report.campaign.figures.forest import FOREST_ROWS, forest
 from unperturbed.analysis.report.campaign.reference import provenance_section, runs_section
-from unperturbed.analysis.report.campaign.results import change_numbers, configuration_results, listed_changes
 from unperturbed.analysis.report.campaign.verdicts import badge, failures, headline_facts, simulated_banner
 from unperturbed.analysis.report.partition_figures import runs_figure, steps_figure
 from unperturbed.common.markup import Cell, Content, Html, table, tag
@@ -46,7 +52,7 @@ if TYPE_CHECKING:
     from unperturbed.analysis.pages.chart import Figure
     from unperturbed.analysis.partition import CertifiedSubset, Cost, Measurement, Plan
     from unperturbed.analysis.perturbation import VerdictName
-    from unperturbed.analysis.report.campaign.results import ConfigurationResult
+    from unperturbed.analysis.report.campaign.content import ConfigurationResult
 
 
 _COLOURS = 6

@@ -31,12 +31,24 @@ _ROWS_SHOWN = 5
 
 @dataclass(frozen=True, eq=False)
 class Undefined:
-    """Rows in which an expression has no value, although all columns that it uses have one."""
+    """Rows in which an expression has no value, although all columns that it uses have one.
 
-    why: str  # "division by 0", "log of a number that is not positive", …
-    position: int  # Where in the expression's text, from 1
-    rows: NDArray[np.int64]  # (undefined,): Rows of the table, from 0
-    values: tuple[object, ...]  # For each row, the value that has no result
+    Attributes
+    ----------
+    why : str
+        "division by 0", "log of a number that is not positive", …
+    position : int
+        Where in the expression's text, from 1.
+    rows : array of int64, shape (undefined,)
+        Rows of the table, from 0.
+    values : tuple
+        For each row, the value that has no result.
+    """
+
+    why: str
+    position: int
+    rows: NDArray[np.int64]
+    values: tuple[object, ...]
 
     def __str__(self) -> str:
         shown = zip(self.rows[:_ROWS_SHOWN], self.values, strict=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,16 +11,16 @@ from unperturbed.analysis.pages.chart import short
 from unperturbed.analysis.pages.document import packed_block, section
 from unperturbed.analysis.perturbation import VERDICT_SIGNS, change_sentence, change_table
 from unperturbed.analysis.perturbation.describe import mean_rho
+from unperturbed.analysis.report.campaign.content import ChangeKey, change_key, changed_pairs
 from unperturbed.analysis.report.campaign.figures import Blocks, shown
-from unperturbed.analysis.report.campaign.results import ChangeKey, change_key, changed_pairs, opening
-from unperturbed.common.markup import Cell, Html, table, tag
+from unperturbed.common.markup import Cell, Content, Html, table, tag
 from unperturbed.common.table import Cell as TableCell
 from unperturbed.common.wording import correlation, counted, number, p_value, signed, span
 
 if TYPE_CHECKING:
     from unperturbed.analysis.perturbation import Change, CheckName
     from unperturbed.analysis.perturbation.verdict import OriginName
-    from unperturbed.analysis.report.campaign.results import ConfigurationResult
+    from unperturbed.analysis.report.campaign.content import ConfigurationResult
     from unperturbed.collectors.data import Metric
 
 
@@ -258,7 +258,7 @@ def details(listed: Listed) -> dict[str, Any]:
                 "verdict": change.verdict,
                 "sign": VERDICT_SIGNS[change.verdict],
                 "sentence": change_sentence(change, result.alpha) + ".",
-                "facts": list(_facts(result, change).values()),
+                "facts": [fact(result, change) for _, fact in _FACTS],
                 "reference": short(change.reference, 3),
                 "observed": short(change.observed, 3),
                 "runs": [runs.setdefault(names, len(runs)) for names in (change.reference_runs, change.observed_runs)],
@@ -266,27 +266,42 @@ def details(listed: Listed) -> dict[str, Any]:
                 "means": short((mean_rho(change.reference), mean_rho(change.observed)), 3),
             }
         )
-    labels = list(_facts(*listed[0])) if listed else []
-    return {"labels": labels, "runs": [list(names) for names in runs], "changes": entries}
+    return {"labels": [label for label, _ in _FACTS], "runs": [list(names) for names in runs], "changes": entries}
 
 
-def _facts(result: ConfigurationResult, change: Change) -> dict[str, str]:
-    decide = "–" if change.runs_to_decide is None else f"about {change.runs_to_decide} a configuration"
+def _runs_needed(_: ConfigurationResult, change: Change) -> str:
+    return "–" if change.runs_to_decide is None else f"about {change.runs_to_decide} a configuration"
+
+
+def _note(_: ConfigurationResult, change: Change) -> str:
     flattered = "The runs were aligned by this metric, which inflates its correlation." if change.aligned_on else ""
-    return {
-        "reference": change.against or " and ".join(result.references),
-        "change of ρ": signed(change.effect),
-        "confidence interval": f"{span(change.low, change.high)} ({number(100 * (1 - 2 * result.alpha))} %)",
-        "tolerance": f"±{correlation(change.tolerance)}",
-        "p": p_value(change.p),
-        "p, corrected": p_value(change.p_corrected),
-        "p, beyond the tolerance, corrected": p_value(change.p_beyond_corrected),
-        "p, false discoveries": p_value(change.p_discovery),
-        "smallest visible change": correlation(change.smallest_visible),
-        "runs that would decide": decide,
-        "comes from": _ORIGIN[change.origin],
-        "note": " ".join(said for said in (change.note, flattered) if said),
-    }
+    return " ".join(said for said in (change.note, flattered) if said)
+
+
+_FACTS: tuple[tuple[str, Callable[[ConfigurationResult, Change], str]], ...] = (
+    ("reference", lambda result, change: change.against or " and ".join(result.references)),
+    ("change of ρ", lambda _, change: signed(change.effect)),
+    (
+        "confidence interval",
+        lambda result, change: f"{span(change.low, change.high)} ({number(100 * (1 - 2 * result.alpha))} %)",
+    ),
+    ("tolerance", lambda _, change: f"±{correlation(change.tolerance)}"),
+    ("p", lambda _, change: p_value(change.p)),
+    ("p, corrected", lambda _, change: p_value(change.p_corrected)),
+    ("p, beyond the tolerance, corrected", lambda _, change: p_value(change.p_beyond_corrected)),
+    ("p, false discoveries", lambda _, change: p_value(change.p_discovery)),
+    ("smallest visible change", lambda _, change: correlation(change.smallest_visible)),
+    ("runs that would decide", _runs_needed),
+    ("comes from", lambda _, change: _ORIGIN[change.origin]),
+    ("note", _note),
+)
+
+
+def opening(number: int | None, shown: Content, spoken: str, style: str | None = None) -> Html:
+    """Return the button that opens the details of the change with this number; plain where the page has none."""
+    if number is None:
+        return tag("span", shown, title=spoken, class_=style)
+    return tag("button", shown, type="button", data_change=number, aria_label=spoken, class_=style)
 
 
 def details_dialog() -> Html:

@@ -14,8 +14,7 @@ from unperturbed.analysis.pages.chart import Figure, axis, layout, plot_text, sc
 from unperturbed.analysis.pages.document import document, frame, moment, navigation, page_header, section
 from unperturbed.analysis.perturbation import SEVERITY, VERDICT_SIGNS
 from unperturbed.analysis.perturbation.describe import mean_rho
-from unperturbed.analysis.report.campaign.content import described_metrics
-from unperturbed.analysis.report.campaign.results import configuration_results
+from unperturbed.analysis.report.campaign.content import configuration_results, described_metrics
 from unperturbed.analysis.report.campaign.trust import metric_rows, metric_verdicts, ordered_configurations
 from unperturbed.analysis.report.campaign.verdicts import campaign_sentence, doubts, simulated_banner, verdict_legend
 from unperturbed.common.extras import LazyLibrary
@@ -24,8 +23,7 @@ from unperturbed.common.wording import correlation, counted, number, percent, si
 
 if TYPE_CHECKING:
     from unperturbed.analysis.perturbation import VerdictName
-    from unperturbed.analysis.report.campaign.content import ReportContent
-    from unperturbed.analysis.report.campaign.results import ConfigurationResult
+    from unperturbed.analysis.report.campaign.content import ConfigurationResult, ReportContent
     from unperturbed.collectors.data import Metric, Trace
 
 special = LazyLibrary("scipy.special")

@@ -13,7 +13,10 @@ from unperturbed.analysis.report.campaign.content import (
     CounterSource,
     ReportContent,
     ReportSettings,
+    change_numbers,
+    configuration_results,
     described_metrics,
+    listed_changes,
     to_json,
 )
 from unperturbed.analysis.report.campaign.figures import Blocks, ReportView, drawn_blocks, shown
@@ -24,7 +27,6 @@ from unperturbed.analysis.report.campaign.reference import (
     reading_section,
     runs_section,
 )
-from unperturbed.analysis.report.campaign.results import change_numbers, configuration_results, listed_changes
 from unperturbed.analysis.report.campaign.setups import levels_section
 from unperturbed.analysis.report.campaign.trust import trust_section
 from unperturbed.analysis.report.campaign.verdicts import facts_section, result_section, top

@@ -13,8 +13,7 @@ from unperturbed.common.wording import correlation, counted, duration, listing, 
 
 if TYPE_CHECKING:
     from unperturbed.analysis.perturbation import CheckName
-    from unperturbed.analysis.report.campaign.content import ReportContent, RunRow
-    from unperturbed.analysis.report.campaign.results import ConfigurationResult
+    from unperturbed.analysis.report.campaign.content import ConfigurationResult, ReportContent, RunRow
     from unperturbed.collectors.data import Metric
 
 

@@ -17,8 +17,7 @@ from unperturbed.common.wording import correlation, counted, listing, percent
 
 if TYPE_CHECKING:
     from unperturbed.analysis.perturbation import CheckName
-    from unperturbed.analysis.report.campaign.content import ReportContent
-    from unperturbed.analysis.report.campaign.results import ConfigurationResult
+    from unperturbed.analysis.report.campaign.content import ConfigurationResult, ReportContent
 
 SECOND = "B"
 """The configuration of the second command of `unperturbed compare`; the first is A, the baseline."""

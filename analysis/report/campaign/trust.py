@@ -10,7 +10,8 @@ from unperturbed.analysis.metric_names import meaning, plain_name
 from unperturbed.analysis.pages.document import definitions, section
 from unperturbed.analysis.perturbation import SEVERITY, VERDICT_MEANINGS, VERDICT_SIGNS
 from unperturbed.analysis.perturbation.verdict import change_weight
-from unperturbed.analysis.report.campaign.results import ChangeKey, change_key, opening
+from unperturbed.analysis.report.campaign.changes import opening
+from unperturbed.analysis.report.campaign.content import ChangeKey, change_key
 from unperturbed.analysis.report.campaign.setups import all_setups
 from unperturbed.analysis.report.campaign.verdicts import advice, badge, verdict_legend
 from unperturbed.common.markup import Cell, Content, Html, table, tag
@@ -18,8 +19,7 @@ from unperturbed.common.wording import counted, first_of, listing
 
 if TYPE_CHECKING:
     from unperturbed.analysis.perturbation import Change, VerdictName
-    from unperturbed.analysis.report.campaign.content import ReportContent
-    from unperturbed.analysis.report.campaign.results import ConfigurationResult
+    from unperturbed.analysis.report.campaign.content import ConfigurationResult, ReportContent
     from unperturbed.collectors.data import Metric
 
 _SERIOUSNESS: Mapping[VerdictName, int] = {verdict: place for place, verdict in enumerate(reversed(SEVERITY))}

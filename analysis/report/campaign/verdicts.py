@@ -29,8 +29,7 @@ from unperturbed.common.wording import correlation, counted, duration, first_of,
 
 if TYPE_CHECKING:
     from unperturbed.analysis.perturbation import CheckName, VerdictName
-    from unperturbed.analysis.report.campaign.content import ReportContent
-    from unperturbed.analysis.report.campaign.results import ConfigurationResult
+    from unperturbed.analysis.report.campaign.content import ConfigurationResult, ReportContent
 
 _NAMED = 6
 """A sentence with more names is not read."""

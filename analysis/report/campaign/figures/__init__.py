@@ -16,8 +16,7 @@ from dataclasses import dataclass, field, replace
 from unperturbed.analysis.pages.chart import Figure
 from unperturbed.analysis.pages.document import frame
 from unperturbed.analysis.perturbation import Change
-from unperturbed.analysis.report.campaign.content import ReportContent
-from unperturbed.analysis.report.campaign.results import ChangeKey, ConfigurationResult, change_numbers
+from unperturbed.analysis.report.campaign.content import ChangeKey, ConfigurationResult, ReportContent, change_numbers
 from unperturbed.common.extensions import records_in
 from unperturbed.common.markup import Content, Html, tag
 

@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from unperturbed.analysis.perturbation import Change
-    from unperturbed.analysis.report.campaign.content import ReportContent
-    from unperturbed.analysis.report.campaign.results import ConfigurationResult
+    from unperturbed.analysis.report.campaign.content import ConfigurationResult, ReportContent
     from unperturbed.collectors.data import Metric, Trace
 
 _BEFORE_AFTER_POINTS = 400

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 from unperturbed.analysis.metric_names import pair_name
 from unperturbed.analysis.pages.chart import SERIES, Figure, axis, layout, plot_text, scatter, short
 from unperturbed.analysis.perturbation.describe import mean_rho
+from unperturbed.analysis.report.campaign.content import changed_pairs
 from unperturbed.analysis.report.campaign.figures import CaptionedFigure, FigureBlock, ReportFigure, ReportView
-from unperturbed.analysis.report.campaign.results import changed_pairs
 from unperturbed.common.markup import tag
 
 if TYPE_CHECKING:
     from unperturbed.analysis.perturbation import Change, CheckName
-    from unperturbed.analysis.report.campaign.results import ConfigurationResult
+    from unperturbed.analysis.report.campaign.content import ConfigurationResult
 
 
 SCALES = {"signed": "ρ with its sign, −1 to 1", "paper": "as in the paper: |ρ|, 0.3 to 1"}

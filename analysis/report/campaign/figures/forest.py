@@ -20,14 +20,14 @@ from unperturbed.analysis.pages.chart import (
 )
 from unperturbed.analysis.pages.document import choice
 from unperturbed.analysis.perturbation import VERDICT_SIGNS, ranked_changes
+from unperturbed.analysis.report.campaign.content import ChangeKey, change_key
 from unperturbed.analysis.report.campaign.figures import CaptionedFigure, FigureBlock, ReportFigure, ReportView
-from unperturbed.analysis.report.campaign.results import ChangeKey, change_key
 from unperturbed.common.markup import tag
 from unperturbed.common.wording import number
 
 if TYPE_CHECKING:
     from unperturbed.analysis.perturbation import Change, CheckName
-    from unperturbed.analysis.report.campaign.results import ConfigurationResult
+    from unperturbed.analysis.report.campaign.content import ConfigurationResult
 
 
 FOREST_ROWS = 100
