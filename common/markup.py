@@ -7,7 +7,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from unperturbed.common.wording import FORBIDDEN
 
@@ -101,17 +101,16 @@ def table(
     return tag("div", whole, class_="scroll", tabindex="0", role="region", aria_label=_label_of(caption))
 
 
+TableColumns: TypeAlias = Sequence[tuple[str | tuple[str, str], Callable[[T], Cell | Content]]]
+"""Columns of a table with a row an item: the head of each, as for `table`, and what makes its cell of an item."""
+
+
 def table_of(
-    caption: Content,
-    columns: Sequence[tuple[str | tuple[str, str], Callable[[T], Cell | Content]]],
-    items: Iterable[T],
-    *,
-    identity: str | None = None,
-    sortable: bool = False,
+    caption: Content, columns: TableColumns[T], items: Iterable[T], *, identity: str = "", sortable: bool = False
 ) -> Html:
-    """Return a table with a row an item: each column is its head, as for `table`, and what makes its cell."""
+    """Return a table with a row an item."""
     rows = [[cell(item) for _, cell in columns] for item in items]
-    return table(caption, [head for head, _ in columns], rows, identity=identity, sortable=sortable)
+    return table(caption, [head for head, _ in columns], rows, identity=identity or None, sortable=sortable)
 
 
 def _label_of(caption: Content) -> str:

@@ -18,7 +18,7 @@ from unperturbed.analysis.report.campaign.content import configuration_results, 
 from unperturbed.analysis.report.campaign.trust import metric_rows, metric_verdicts, ordered_configurations
 from unperturbed.analysis.report.campaign.verdicts import campaign_sentence, doubts, simulated_banner, verdict_legend
 from unperturbed.common.extras import LazyLibrary
-from unperturbed.common.markup import Cell, Content, Html, table, tag
+from unperturbed.common.markup import Cell, Content, Html, TableColumns, table, table_of, tag
 from unperturbed.common.wording import correlation, counted, number, percent, signed
 
 if TYPE_CHECKING:
@@ -282,27 +282,23 @@ def _totals_section(contents: _Contents, found: _Results, names: tuple[str, str]
     if not (totals or overheads):
         return None
     described = described_metrics(contents[0])
-    heads: list[str | tuple[str, str]] = [
-        "metric",
-        *names,
-        "change",
-        ("interval", "of the change, 95 % confidence, from the variation between runs"),
-    ]
-    rows: list[list[Cell | Content]] = [
-        [
-            f"{plain_name(total.metric)}{' (simulated)' if is_simulated(described[total.metric]) else ''}",
-            Cell(number(total.first, 5), total.first),
-            Cell(number(total.second, 5), total.second),
-            Cell(percent(total.change), total.change),
-            Cell(_interval(total), total.low),
-        ]
-        for total in totals
-    ]
+
+    def named(total: Total) -> str:
+        return f"{plain_name(total.metric)}{' (simulated)' if is_simulated(described[total.metric]) else ''}"
+
+    of_change = ("interval", "of the change, 95 % confidence, from the variation between runs")
+    columns: TableColumns[Total] = (
+        ("metric", named),
+        (names[0], lambda total: Cell(number(total.first, 5), total.first)),
+        (names[1], lambda total: Cell(number(total.second, 5), total.second)),
+        ("change", lambda total: Cell(percent(total.change), total.change)),
+        (of_change, lambda total: Cell(_interval(total), total.low)),
+    )
     return section(
         "totals",
         "Totals of a run",
-        table("The baseline: mean of a run's total, or of a gauge's mean", heads, rows, sortable=True)
-        if rows
+        table_of("The baseline: mean of a run's total, or of a gauge's mean", columns, totals, sortable=True)
+        if totals
         else None,
         [
             tag("h3", "Instructions that each configuration added"),
@@ -343,17 +339,14 @@ def _baselines_section(found: _Results, names: tuple[str, str]) -> Html | None:
     common = sorted((key for key in one if key in other), key=lambda key: -abs(other[key] - one[key]))
     if not common:
         return None
-    rows: list[list[Cell | Content]] = [
-        [
-            pair_name(*key[1:]),
-            "within a run" if key[0] == "inner" else "across runs",
-            Cell(correlation(one[key]), one[key]),
-            Cell(correlation(other[key]), other[key]),
-            Cell(signed(other[key] - one[key]), other[key] - one[key]),
-        ]
-        for key in common
-    ]
-    heads = ["metrics", "check", *names, "change of ρ"]
+    columns: TableColumns[tuple[str, str, str]] = (
+        ("metrics", lambda key: pair_name(*key[1:])),
+        ("check", lambda key: "within a run" if key[0] == "inner" else "across runs"),
+        (names[0], lambda key: Cell(correlation(one[key]), one[key])),
+        (names[1], lambda key: Cell(correlation(other[key]), other[key])),
+        ("change of ρ", lambda key: Cell(signed(other[key] - one[key]), other[key] - one[key])),
+    )
+    whole = table_of("ρ in both baselines, largest difference first", columns, common, sortable=True)
     said = (
         "Correlations of the undisturbed program's metrics in each campaign. Points on the diagonal are the same in "
         "both."
@@ -363,7 +356,7 @@ def _baselines_section(found: _Results, names: tuple[str, str]) -> Html | None:
         "The baselines",
         tag("p", said),
         frame(baselines_figure(one, other, names)),
-        tag("div", table("ρ in both baselines, largest difference first", heads, rows, sortable=True), class_="tall"),
+        tag("div", whole, class_="tall"),
     )
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from unperturbed.analysis.metric_names import is_simulated, plain_name
 from unperturbed.analysis.pages.document import definitions, folded, section
 from unperturbed.analysis.pages.glossary import CAMPAIGN_TERMS, GLOSSARY
-from unperturbed.common.markup import Cell, Content, Html, table, table_of, tag
+from unperturbed.common.markup import Cell, Html, TableColumns, table, table_of, tag
 from unperturbed.common.wording import correlation, counted, duration, listing, number
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def _count(value: int | None) -> Cell:
 
 _ENVIRONMENT = "bytes added to the environment, to vary the memory layout from run to run"
 _MEANWHILE = "what the host did during the run; its whole state before and after is in verdicts.json"
-_RUN_COLUMNS: tuple[tuple[str | tuple[str, str], Callable[[RunRow], Cell | Content]], ...] = (
+_RUN_COLUMNS: TableColumns[RunRow] = (
     ("run", lambda row: row.run),
     ("configuration", lambda row: row.configuration),
     (("repetition", "which of the configuration's runs"), lambda row: str(row.repetition)),
@@ -169,7 +169,7 @@ def _kind(metric: Metric) -> str:
 
 
 _SHARED = "metrics that share a part are correlated by construction and never form a pair"
-_METRIC_COLUMNS: tuple[tuple[str | tuple[str, str], Callable[[Metric], Content]], ...] = (
+_METRIC_COLUMNS: TableColumns[Metric] = (
     ("metric", lambda metric: tag("code", metric.name)),
     ("in plain words", lambda metric: plain_name(metric.name) if plain_name(metric.name) != metric.name else ""),
     ("meaning", lambda metric: metric.meaning),
