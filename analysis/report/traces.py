@@ -1,26 +1,36 @@
-"""The page of traces: chosen metrics over time, one above the other, runs laid over one another."""
+"""Traces over time: their page, and the lines and panels that the report's signals are drawn by too."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib import metadata
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from unperturbed.analysis.pages.chart import SERIES, Figure, bucket_width, plot_text
-from unperturbed.analysis.pages.document import document, frame
-from unperturbed.analysis.report.campaign.figures.before_after import (
-    longest_seconds,
-    metric_title,
-    mid_times,
-    panels_over_time,
-    run_line,
+from unperturbed.analysis.metric_names import is_simulated, plain_name
+from unperturbed.analysis.pages.chart import (
+    LEGEND_ON_TOP,
+    SERIES,
+    Figure,
+    axis,
+    bucket_means,
+    bucket_width,
+    label,
+    layout,
+    plot_text,
+    scatter,
+    short,
+    stacked,
 )
+from unperturbed.analysis.pages.document import document, frame
 from unperturbed.common.markup import tag
 from unperturbed.common.wording import counted, listing
 from unperturbed.errors import DataError
 
 if TYPE_CHECKING:
-    from unperturbed.collectors.data import Trace
+    from unperturbed.collectors.data import Metric, Trace
+
+TICKS: dict[str, Any] = {"tickformat": ",", "exponentformat": "SI"}
+"""Settings of an axis that shows counts."""
 
 _POINTS = 600
 _METRICS = 12
@@ -92,3 +102,66 @@ def _figure(traces: Sequence[Trace], metrics: Sequence[str]) -> Figure:
     said = f"{listing(metrics)} over time, in {counted(len(traces), 'run')}."
     times = [mid_times(trace, _POINTS) for trace in traces]
     return Figure("traces", lines, figure, said, shared=times)
+
+
+def run_line(trace: Trace, configuration: str, run: int, name: str, points: int, **settings: Any) -> dict[str, Any]:
+    """Return a metric of one of several runs; the times of each run are shared by its metrics."""
+    return scatter(
+        "lines",
+        {"shared": run},
+        short(bucket_means(trace[name], points)),
+        name=plot_text(f"run {trace_name(trace, configuration, run)}"),
+        legendgroup=str(run),
+        hovertemplate="%{y:.4s} at %{x:.2f} s",
+        **settings,
+    )
+
+
+def panels_over_time(
+    heads: Sequence[str],
+    heights: Sequence[int],
+    gap: int,
+    traces: Sequence[Trace],
+    longest: float,
+    ticks: Sequence[int],
+) -> dict[str, Any]:
+    """Return the layout of panels one above another with one axis of time, each with its heading and number of ticks.
+
+    `heights`, `gap`: In pixels.
+    `longest`: Seconds of the longest run.
+    """
+    domains = stacked(heights, gap)
+    figure = layout(
+        int(sum(heights) + gap * (len(heights) - 1) + 110),
+        margin={"l": 72, "r": 16, "t": 60, "b": 50},
+        hovermode="x",
+        legend=LEGEND_ON_TOP,
+        annotations=[label(head, 0, high) for head, (_, high) in zip(heads, domains, strict=True)],
+    )
+    clock = str(traces[0].attributes.get("clock", ""))
+    time = f"seconds since the first record{f' ({plot_text(clock)} clock)' if clock else ''}"
+    figure["xaxis"] = axis(time, range=[0, longest], anchor=f"y{len(domains) if len(domains) > 1 else ''}")
+    for row, (domain, count) in enumerate(zip(domains, ticks, strict=True), start=1):
+        figure[f"yaxis{row if row > 1 else ''}"] = axis(domain=domain, nticks=count, **TICKS)
+    return figure
+
+
+def longest_seconds(traces: Iterable[Trace]) -> float:
+    """Return how long the longest of several runs took; 1 where none has an interval."""
+    return max((float(trace.end_ns[-1]) / 1e9 for trace in traces if len(trace)), default=1.0)
+
+
+def trace_name(trace: Trace, configuration: str, place: int) -> str:
+    """Return the name of the run that a trace is of."""
+    return str(trace.attributes.get("run", f"{configuration} {place + 1}"))
+
+
+def mid_times(trace: Trace, points: int) -> list[float | None]:
+    """Return the middle of each interval in seconds, reduced to at most `points` points."""
+    middle = (trace.begin_ns + trace.end_ns) / 2e9
+    return short(bucket_means(middle, points), 5)
+
+
+def metric_title(metric: Metric) -> str:
+    """Return a metric's plain name, marked where it is simulated, safe for Plotly."""
+    return f"{plot_text(plain_name(metric.name), 40)}{' (simulated)' if is_simulated(metric) else ''}"

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unperturbed.analysis.metric_names import is_simulated, plain_name
+from unperturbed.analysis.metric_names import plain_name
 from unperturbed.analysis.pages.chart import (
-    LEGEND_ON_TOP,
     Figure,
     axis,
     bucket_means,
@@ -25,6 +24,7 @@ from unperturbed.analysis.perturbation import change_sentence, ranked_changes
 from unperturbed.analysis.perturbation.describe import mean_rho
 from unperturbed.analysis.report.campaign.content import described_metrics
 from unperturbed.analysis.report.campaign.figures import CaptionedFigure, FigureBlock, ReportFigure, ReportView
+from unperturbed.analysis.report.traces import TICKS, metric_title, mid_times, trace_name
 from unperturbed.common.markup import tag
 from unperturbed.common.wording import correlation
 
@@ -33,15 +33,12 @@ if TYPE_CHECKING:
 
     from unperturbed.analysis.perturbation import Change
     from unperturbed.analysis.report.campaign.content import ConfigurationResult, ReportContent
-    from unperturbed.collectors.data import Metric, Trace
+    from unperturbed.collectors.data import Trace
 
 _BEFORE_AFTER_POINTS = 400
 
 _Run = tuple[str, "Trace", float]
 """A run's name, its trace, its ρ of the pair."""
-
-TICKS: dict[str, Any] = {"tickformat": ",", "exponentformat": "SI"}
-"""Settings of an axis that shows counts."""
 
 
 @dataclass(frozen=True)
@@ -207,66 +204,3 @@ def _block(view: ReportView) -> FigureBlock | None:
 
 
 BEFORE_AFTER = ReportFigure("before-after", "signals", _block, place=10)
-
-
-def run_line(trace: Trace, configuration: str, run: int, name: str, points: int, **settings: Any) -> dict[str, Any]:
-    """Return a metric of one of several runs; the times of each run are shared by its metrics."""
-    return scatter(
-        "lines",
-        {"shared": run},
-        short(bucket_means(trace[name], points)),
-        name=plot_text(f"run {trace_name(trace, configuration, run)}"),
-        legendgroup=str(run),
-        hovertemplate="%{y:.4s} at %{x:.2f} s",
-        **settings,
-    )
-
-
-def panels_over_time(
-    heads: Sequence[str],
-    heights: Sequence[int],
-    gap: int,
-    traces: Sequence[Trace],
-    longest: float,
-    ticks: Sequence[int],
-) -> dict[str, Any]:
-    """Return the layout of panels one above another with one axis of time, each with its heading and number of ticks.
-
-    `heights`, `gap`: In pixels.
-    `longest`: Seconds of the longest run.
-    """
-    domains = stacked(heights, gap)
-    figure = layout(
-        int(sum(heights) + gap * (len(heights) - 1) + 110),
-        margin={"l": 72, "r": 16, "t": 60, "b": 50},
-        hovermode="x",
-        legend=LEGEND_ON_TOP,
-        annotations=[label(head, 0, high) for head, (_, high) in zip(heads, domains, strict=True)],
-    )
-    clock = str(traces[0].attributes.get("clock", ""))
-    time = f"seconds since the first record{f' ({plot_text(clock)} clock)' if clock else ''}"
-    figure["xaxis"] = axis(time, range=[0, longest], anchor=f"y{len(domains) if len(domains) > 1 else ''}")
-    for row, (domain, count) in enumerate(zip(domains, ticks, strict=True), start=1):
-        figure[f"yaxis{row if row > 1 else ''}"] = axis(domain=domain, nticks=count, **TICKS)
-    return figure
-
-
-def longest_seconds(traces: Iterable[Trace]) -> float:
-    """Return how long the longest of several runs took; 1 where none has an interval."""
-    return max((float(trace.end_ns[-1]) / 1e9 for trace in traces if len(trace)), default=1.0)
-
-
-def trace_name(trace: Trace, configuration: str, place: int) -> str:
-    """Return the name of the run that a trace is of."""
-    return str(trace.attributes.get("run", f"{configuration} {place + 1}"))
-
-
-def mid_times(trace: Trace, points: int) -> list[float | None]:
-    """Return the middle of each interval in seconds, reduced to at most `points` points."""
-    middle = (trace.begin_ns + trace.end_ns) / 2e9
-    return short(bucket_means(middle, points), 5)
-
-
-def metric_title(metric: Metric) -> str:
-    """Return a metric's plain name, marked where it is simulated, safe for Plotly."""
-    return f"{plot_text(plain_name(metric.name), 40)}{' (simulated)' if is_simulated(metric) else ''}"

@@ -13,14 +13,8 @@ from unperturbed.analysis.pages.chart import SERIES, Figure, bucket_means, bucke
 from unperturbed.analysis.pages.document import choice
 from unperturbed.analysis.report.campaign.content import described_metrics
 from unperturbed.analysis.report.campaign.figures import CaptionedFigure, FigureBlock, ReportFigure, ReportView
-from unperturbed.analysis.report.campaign.figures.before_after import (
-    before_after,
-    longest_seconds,
-    metric_title,
-    mid_times,
-    panels_over_time,
-    run_line,
-)
+from unperturbed.analysis.report.campaign.figures.before_after import before_after
+from unperturbed.analysis.report.traces import longest_seconds, metric_title, mid_times, panels_over_time, run_line
 from unperturbed.common.markup import tag
 from unperturbed.common.wording import counted
 
