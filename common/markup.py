@@ -6,10 +6,12 @@ import html
 import json
 import math
 import re
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeAlias, TypeVar
 
 from unperturbed.common.wording import FORBIDDEN
+
+T = TypeVar("T")
 
 _VOID = {"br", "hr", "input", "meta", "col"}
 _FORBIDDEN = re.compile(f"[{FORBIDDEN}]")
@@ -99,6 +101,18 @@ def table(
     return tag("div", whole, class_="scroll", tabindex="0", role="region", aria_label=_label_of(caption))
 
 
+TableColumns: TypeAlias = Sequence[tuple[str | tuple[str, str], Callable[[T], Cell | Content]]]
+"""Columns of a table with a row an item: the head of each, as for `table`, and what makes its cell of an item."""
+
+
+def table_of(
+    caption: Content, columns: TableColumns[T], items: Iterable[T], *, identity: str = "", sortable: bool = False
+) -> Html:
+    """Return a table with a row an item."""
+    rows = [[cell(item) for _, cell in columns] for item in items]
+    return table(caption, [head for head, _ in columns], rows, identity=identity or None, sortable=sortable)
+
+
 def _label_of(caption: Content) -> str:
     return re.sub(r"<[^>]*>", "", caption) if isinstance(caption, Html) else str(caption)
 
@@ -106,11 +120,3 @@ def _label_of(caption: Content) -> str:
 def json_text(value: Any) -> str:
     """Return JSON without the characters that no text on a page may hold; ValueError for a NaN or an infinity."""
     return _FORBIDDEN.sub("\ufffd", json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":")))
-
-
-def json_block(identity: str, value: Any) -> Html:
-    """Return a script element that holds JSON; nothing in it can end the element or open a comment."""
-    written = json_text(value)
-    for sign in "<>&\u2028\u2029":
-        written = written.replace(sign, f"\\u{ord(sign):04x}")
-    return Html(f'<script type="application/json" id="{text(identity)}">{written}</script>')

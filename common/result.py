@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from unperturbed.common.scratch import write_whole
 from unperturbed.common.table import Table
 
 if TYPE_CHECKING:
@@ -25,7 +26,12 @@ class Picture:
     """A self-contained page: a notebook shows it, and it can be written."""
 
     def __init__(
-        self, page: str, headline: str, *, writer: Callable[[str | os.PathLike[str], str], None], height: int = _HEIGHT
+        self,
+        page: str,
+        headline: str,
+        *,
+        writer: Callable[[str | os.PathLike[str], str], None] = write_whole,
+        height: int = _HEIGHT,
     ) -> None:
         self._page, self._headline, self._height, self._writer = page, headline, height, writer
 
@@ -83,7 +89,7 @@ class Result(ABC):
 
     def plot(self) -> Picture:
         """Return the result's page as a picture, which a notebook shows."""
-        return Picture(self._rendered(), self.headline(), writer=_write_page())
+        return Picture(self._rendered(), self.headline())
 
     def write_html(self, path: str | os.PathLike[str]) -> Path:
         """Write the result as one self-contained HTML page.
@@ -109,11 +115,3 @@ class Result(ABC):
 
     def _repr_html_(self) -> str:
         return "".join(table.to_html() for table in self.tables()) or f"<p>{self.headline()}</p>"
-
-
-def _write_page() -> Callable[[str | os.PathLike[str], str], None]:
-    """Return what writes pages; it is part of the report, which a result does not load before it is drawn."""
-    found: Callable[[str | os.PathLike[str], str], None] = importlib.import_module(
-        "unperturbed.analysis.report"
-    ).write_page
-    return found

@@ -29,7 +29,7 @@ from unperturbed.analysis.alignment.milestones import (
     summarise_scores,
 )
 from unperturbed.analysis.alignment.pairwise_alignment import PairwiseAlignment, pairwise
-from unperturbed.analysis.alignment.paper import align_as_paper
+from unperturbed.analysis.alignment.prepared_runs import align_as_paper
 from unperturbed.analysis.alignment.traces import Alignment, align, with_default_metrics
 
 __all__ = [

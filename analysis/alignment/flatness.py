@@ -50,8 +50,6 @@ def flat_elements(path: WarpPath, x: FloatArray, y: FloatArray) -> NDArray[np.bo
     Result: array of bool, shape (elements,). True in stretches of at least 8 elements without agreement. An anchor, and
     the ends, are no part of any.
 
-    Notes
-    -----
     Mytkowicz et al., "Aligning Traces for Performance Evaluation", section 5.2, see that flat segments with slight
     variations lead dynamic time warping astray, and leave open when a segment is flat. One run alone cannot tell: what
     looks like a transition may happen in this run only, and what looks like noise may come again in every run. So a

@@ -23,7 +23,7 @@ from unperturbed.analysis.alignment.milestones import (
     possible_intervals,
     score_summaries,
 )
-from unperturbed.analysis.alignment.scaling import ascending_columns, common_scales, finite_values
+from unperturbed.analysis.alignment.prepared_runs import ascending_columns, common_scales, finite_values
 from unperturbed.collectors.data import Metric, Trace
 from unperturbed.collectors.data.trace import require_traces
 from unperturbed.common.table import Table
@@ -157,8 +157,7 @@ class Alignment(WarpPath):
             metrics = f"{' and '.join(self.on)} {'is' if len(self.on) == 1 else 'are'}"
             reasons.append(
                 f"{metrics} flat (noise only) along {self.flat_share:.0%} of the path, for {self.longest_flat} "
-                f"intervals at most: {treated}, "
-                f"and the path may stray as far; {more}"
+                f"intervals at most: {treated}, and the path may stray as far; {more}"
             )
         return "; ".join(reasons)
 

@@ -57,14 +57,7 @@ class Figure:
 
     def to_json(self) -> dict[str, Any]:
         """Return JSON types only."""
-        return {
-            "data": list(self.data),
-            "layout": dict(self.layout),
-            "group": self.group,
-            "chosen": self.chosen,
-            "choices": dict(self.choices),
-            "shared": list(self.shared),
-        }
+        return {name: value for name, value in vars(self).items() if name not in ("name", "description")}
 
 
 def plot_text(text: str, most: int = 64) -> str:
@@ -105,6 +98,21 @@ def layout(height: int, **settings: Any) -> dict[str, Any]:
         "hovermode": "closest",
     }
     return {**style, **settings}
+
+
+LEGEND_ON_TOP = {"orientation": "h", "x": 0, "y": 1, "yanchor": "top", "yref": "container"}
+"""A legend above all panels of a figure."""
+
+
+def scatter(mode: str, x: Any, y: Any, **settings: Any) -> dict[str, Any]:
+    """Return a Plotly trace of points (`markers`), of lines, or of both."""
+    return {"type": "scatter", "mode": mode, "x": x, "y": y, **settings}
+
+
+def row_bars(y: Sequence[int], base: Sequence[int], x: Sequence[int], **settings: Any) -> dict[str, Any]:
+    """Return horizontal bars, each with its row, its begin and its length; a text is in its middle."""
+    inside = {"textposition": "inside", "insidetextanchor": "middle", "textangle": 0} if "text" in settings else {}
+    return {"type": "bar", "orientation": "h", "y": y, "base": base, "x": x, **inside, **settings}
 
 
 def label(text: str, x: float, y: float, **settings: Any) -> dict[str, Any]:
@@ -188,41 +196,40 @@ def interval_points(
         if not drawn:
             continue
         changes = [change for _, change in drawn]
-        yield (
-            {
-                "type": "scatter",
-                "mode": "markers",
-                "name": f"{VERDICT_SIGNS[verdict]} {verdict}",
-                "x": short([change.effect for change in changes], 3),
-                "y": [row for row, _ in drawn],
-                "marker": dict(marker),
-                "error_x": {
-                    "type": "data",
-                    "symmetric": False,
-                    "array": short((interval_of(change)[1] - change.effect for change in changes), 3),
-                    "arrayminus": short((change.effect - interval_of(change)[0] for change in changes), 3),
-                    "color": f"@{verdict}",
-                    "thickness": 2,
-                    "width": 4,
-                },
-                "hovertext": [name(row, change) for row, change in drawn],
-                "hovertemplate": f"%{{hovertext}}<br>change %{{x:+.2f}}<extra>{verdict}{more}</extra>",
-            },
-            drawn,
+        bars = {
+            "type": "data",
+            "symmetric": False,
+            "array": short((interval_of(change)[1] - change.effect for change in changes), 3),
+            "arrayminus": short((change.effect - interval_of(change)[0] for change in changes), 3),
+            "color": f"@{verdict}",
+            "thickness": 2,
+            "width": 4,
+        }
+        points = scatter(
+            "markers",
+            short([change.effect for change in changes], 3),
+            [row for row, _ in drawn],
+            name=f"{VERDICT_SIGNS[verdict]} {verdict}",
+            marker=dict(marker),
+            error_x=bars,
+            hovertext=[name(row, change) for row, change in drawn],
+            hovertemplate=f"%{{hovertext}}<br>change %{{x:+.2f}}<extra>{verdict}{more}</extra>",
         )
+        yield points, drawn
 
 
 def tolerance_band(tolerance: float, suffix: str = "") -> dict[str, Any]:
     """Return the band of the tolerance, for the axes with this suffix."""
-    return {
-        "type": "rect",
-        "xref": f"x{suffix}",
-        "yref": f"y{suffix} domain",
-        "x0": -tolerance,
-        "x1": tolerance,
-        "y0": 0,
-        "y1": 1,
-        "fillcolor": "@band",
-        "line": {"width": 0},
-        "layer": "below",
-    }
+    return shaded((-tolerance, tolerance), (0, 1), xref=f"x{suffix}", yref=f"y{suffix} domain", fillcolor="@band")
+
+
+def shaded(x: tuple[float, float], y: tuple[float, float], **settings: Any) -> dict[str, Any]:
+    """Return a rectangle without an edge behind all that is drawn."""
+    ends = {"x0": x[0], "x1": x[1], "y0": y[0], "y1": y[1]}
+    return {"type": "rect", **ends, "line": {"width": 0}, "layer": "below", **settings}
+
+
+def row_axis(names: Sequence[str], room: float = 0.5, **settings: Any) -> dict[str, Any]:
+    """Return the axis of rows with these names, the first on top, with some room below the last."""
+    places, ends = list(range(len(names))), [len(names) - room, room - 1]
+    return axis(tickvals=places, ticktext=list(names), range=ends, showgrid=False, automargin="width", **settings)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from importlib import metadata, resources
 from typing import TYPE_CHECKING, Any
@@ -55,6 +55,22 @@ def navigation(places: Sequence[tuple[str, str]]) -> Html:
     """Return links to a page's sections, given as (id, name)."""
     links = [tag("li", tag("a", name, href=f"#{identity}")) for identity, name in places]
     return tag("nav", tag("ul", links), aria_label="Sections")
+
+
+def page_header(kicker: str, title: str, *content: Content) -> Html:
+    """Return a page's head: the question it answers, its title, the answer, and what readers without scripts miss."""
+    missing = tag("noscript", tag("p", "Figures need JavaScript. Every number is in the tables too.", class_="note"))
+    return tag("header", tag("p", kicker, class_="kicker"), tag("h1", title), *content, missing)
+
+
+def section(identity: str, heading: Content, *content: Content) -> Html:
+    """Return a section with its heading; one without an id cannot be linked to."""
+    return tag("section", tag("h2", heading), *content, id=identity or None)
+
+
+def definitions(pairs: Iterable[tuple[Content, Content]], style: str) -> Html:
+    """Return names and their values as a list of definitions in a style of the page's stylesheet."""
+    return tag("dl", [tag("div", tag("dt", name), tag("dd", value)) for name, value in pairs], class_=style)
 
 
 def folded(identity: str, heading: str, hint: str, *content: Content) -> Html:

@@ -100,17 +100,11 @@ class SearchSettings:
 
 
 class Limits:
-    """Counts runs and hours, and stops before a limit would be exceeded.
-
-    Attributes
-    ----------
-    runs : int
-        Runs made so far.
-    """
+    """Counts runs and hours, and stops before a limit would be exceeded."""
 
     def __init__(self, settings: SearchSettings, clock: Callable[[], float]) -> None:
         self._settings, self._clock, self._began = settings, clock, clock()
-        self.runs = 0
+        self.runs = 0  # made so far
 
     @property
     def any(self) -> bool:

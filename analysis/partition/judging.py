@@ -347,8 +347,6 @@ def chance_to_show(
     `benefit`: Standard errors by which each change is taken to be smaller than it was seen.
     Result: array of float64, shape (maximum,). One chance for each number of repetitions.
 
-    Notes
-    -----
     Changes are taken as normal with the spread that was seen, independent of one another, and the bounds as Welch's,
     the wider ones with few repetitions. The chance that a bound t·s stays below the tolerance is a noncentral t's, by
     the normal approximation 26.7.10 of Abramowitz and Stegun. One repetition has no spread of its own and is never

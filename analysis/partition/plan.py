@@ -86,15 +86,9 @@ class SubsetOutcome:
 
     def to_json(self) -> dict[str, Any]:
         """Return JSON types only, without the evidence."""
-        return {
-            "verdict": self.verdict,
-            "repetitions": self.repetitions,
-            "repetitions_to_accept": self.repetitions_to_accept,
-            "carried": list(self.carried),
-            "cost": asdict(self.cost),
-            "runs": list(self.runs),
-            **({"node": self.node} if self.node else {}),
-        }
+        left_out = {"evidence"} if self.node else {"evidence", "node"}
+        kept = {name: value for name, value in vars(self).items() if name not in left_out}
+        return {**kept, "carried": list(self.carried), "cost": asdict(self.cost), "runs": list(self.runs)}
 
 
 @dataclass(frozen=True)
@@ -130,15 +124,8 @@ class Measurement:
 
     def to_json(self) -> dict[str, Any]:
         """Return JSON types only, without the evidence."""
-        return {
-            "number": self.number,
-            "stage": self.stage,
-            "subset": list(self.subset),
-            "repetitions": self.repetitions,
-            "outcome": self.outcome.to_json() if self.outcome else None,
-            "runs_used": self.runs_used,
-            "level": self.level,
-        }
+        outcome = self.outcome.to_json() if self.outcome else None
+        return {**vars(self), "subset": list(self.subset), "outcome": outcome}
 
 
 @dataclass(frozen=True)
@@ -329,18 +316,11 @@ class Plan(Result):
         """
         return {
             "schema_version": _SCHEMA_VERSION,
+            **vars(self),
             "subsets": [_plain(_without_empty_node(asdict(each))) for each in self.subsets],
             "unmeasurable": [_plain(asdict(each)) for each in self.unmeasurable],
             "undecided": [_plain(asdict(each)) for each in self.undecided],
-            "complete": self.complete,
-            "stopped": self.stopped,
-            "runs_used": self.runs_used,
-            "hours": self.hours,
             "history": [_plain(each.to_json()) for each in self.history],
-            "strategy": self.strategy,
-            "seed": self.seed,
-            "alpha": self.alpha,
-            "tolerance": self.tolerance,
             "forecast": asdict(self.forecast),
         }
 

@@ -47,8 +47,6 @@ def block_length(series: FloatArray) -> float:
 
     `series`: array of float64, shape (n,). One value an interval.
 
-    Notes
-    -----
     Politis and White, "Automatic block-length selection for the dependent bootstrap", Econometric Reviews 23 (2004), as
     corrected by Patton, Politis and White, Econometric Reviews 28 (2009): b = (2 Ĝ² / D̂)^(1/3) · n^(1/3), with D̂ = 2
     ĝ(0)² and a flat-top window.
@@ -127,8 +125,6 @@ def compare_by_bootstrap(
     `reference`, `observed`: array of float64, shape (k, m) and (r, m). Spearman's ρ, one row a run.
     `errors`: Standard errors on Fisher's scale of both sides, shapes as these; from `bootstrap_error`.
 
-    Notes
-    -----
     As soon as one side has two runs, their spread is known too, with k + r − 2 degrees of freedom. Of both ways the
     larger p and the wider interval are taken: the one does not see what differs between runs, the other knows it badly.
     """

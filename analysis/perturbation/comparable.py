@@ -182,8 +182,6 @@ def require_variation(values: Sequence[FloatArray]) -> None:
     if all(np.array_equal(values[0], other) for other in values[1:]):
         raise DataError(
             f"all {len(values)} baseline runs are identical in every metric and interval, so nothing is known of the "
-            "variation "
-            "between runs: a deterministic source needs a varied layout (size of the environment, link order) or "
-            "intervals of "
-            "CPU time"
+            "variation between runs: a deterministic source needs a varied layout (size of the environment, link "
+            "order) or intervals of CPU time"
         )

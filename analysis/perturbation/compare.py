@@ -45,6 +45,10 @@ MAXIMUM_RUNS = 200
 _NO_SPREAD = 1e-9
 """A standard deviation on the scale below which the runs are equal but for rounding."""
 
+_NO_SPREAD_NOTE = (
+    "all reference runs have the same coefficient: the sampling error within a run is used as their spread"
+)
+
 _FARTHEST = 1e3
 """Quantiles beyond this are not looked for: their level is 0, with 3 degrees of freedom or more 1e-9."""
 
@@ -87,8 +91,6 @@ class Comparison:
 
         `tolerance`: float or array of float64, shape (m,). |Δρ| that counts as no perturbation; 0 asks for any change.
 
-        Notes
-        -----
         A minimum-effect test (Murphy and Myors, "Testing the hypothesis that treatments have negligible effects",
         Journal of Applied Psychology 84, 1999) whose two tails are read from the interval: the level at which its
         nearer end reaches the tolerance on the side of the effect, and on the other side. Without `tested` (the paper's
@@ -149,8 +151,6 @@ def compare_runs(reference: FloatArray, observed: FloatArray, *, intervals: int,
 
     `reference`, `observed`: array of float64, shape (k, m) and (r, m). K ≥ 3, r ≥ 1 Spearman's ρ, one row a run.
 
-    Notes
-    -----
     The interval of the difference of ρ joins the intervals of both sides: Zou, "Toward using confidence intervals to
     compare correlations", Psychological Methods 12 (2007). Taking the interval of the difference of z to the scale of ρ
     at the reference's mean instead forgets that the reference's mean is uncertain too: it accepts a rise from .8 to .9
@@ -314,7 +314,18 @@ class Spreads:
 
     def notes(self, k: int, r: int) -> tuple[str, ...]:
         """Return what a reader must know of each, for k reference and r checked runs."""
-        return _notes(self.none, self.reference, self.observed, k, r)
+        ratio = self.observed / self.reference
+        wider = special.fdtrc(r - 1, k - 1, ratio) < _SPREAD_LEVEL if r > 1 else np.zeros(len(ratio), bool)
+        of_all = "one checked run: its spread is taken to be the reference's" if r == 1 else ""
+        notes = [of_all] * len(ratio)
+        for at in np.flatnonzero(self.none | wider).tolist():
+            sentences = [of_all] if of_all else []
+            if self.none[at]:
+                sentences.insert(0, _NO_SPREAD_NOTE)
+            if wider[at]:
+                sentences.append(f"the checked runs spread {np.sqrt(ratio[at]):.1f} times as wide as the reference's")
+            notes[at] = "; ".join(sentences)
+        return tuple(notes)
 
 
 def spreads(before: FloatArray, after: FloatArray, intervals: int, inflation: float = 1.0) -> Spreads:
@@ -373,23 +384,3 @@ def _satterthwaite(
     first: FloatArray, second: FloatArray, first_freedom: float | FloatArray, second_freedom: float | FloatArray
 ) -> FloatArray:
     return (first + second) ** 2 / (first**2 / first_freedom + second**2 / second_freedom)
-
-
-def _notes(
-    no_spread: NDArray[np.bool_], reference_variance: FloatArray, observed_variance: FloatArray, k: int, r: int
-) -> tuple[str, ...]:
-    ratio = observed_variance / reference_variance
-    wider = special.fdtrc(r - 1, k - 1, ratio) < _SPREAD_LEVEL if r > 1 else np.zeros(len(ratio), bool)
-    of_all = "one checked run: its spread is taken to be the reference's" if r == 1 else ""
-    notes = [of_all] * len(ratio)
-    for at in np.flatnonzero(no_spread | wider).tolist():
-        sentences = [of_all] if of_all else []
-        if no_spread[at]:
-            sentences.insert(
-                0,
-                "all reference runs have the same coefficient: the sampling error within a run is used as their spread",
-            )
-        if wider[at]:
-            sentences.append(f"the checked runs spread {np.sqrt(ratio[at]):.1f} times as wide as the reference's")
-        notes[at] = "; ".join(sentences)
-    return tuple(notes)

@@ -223,8 +223,6 @@ def compare_with_one_run(matrix: FloatArray, observed_z: FloatArray, *, alpha: f
     `matrix`: array of float64, shape (k, k, m). K ≥ 4 Fisher's z between baseline runs, from `outer_matrix`.
     `observed_z`: float64, shape (r, m). Fisher's z of r checked runs, each against the one run.
 
-    Notes
-    -----
     In the model z_ij = a + b_i + b_j + e_ij of the module, the mean over r runs against one has the variance σ²_b +
     (σ²_b + σ²_e)/r, and the baseline's mean over its pairs 4 σ²_b/k + 2 σ²_e/(k(k − 1)). Degrees of freedom by
     Satterthwaite from those of the two parts, k − 1 and k(k − 3)/2. The one run's b does not average out, however many

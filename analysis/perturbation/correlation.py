@@ -118,8 +118,6 @@ def correlate_along(  # noqa: PLR0912  one loop, compiled as a whole
     `ascending`: int64, shape (metrics, m). What sorts each row of `other`.
     Result: float64, shape (metrics,). NaN where a metric is constant along the path.
 
-    Notes
-    -----
     Compiled by `compiled_correlate_along`; the same as `standard_ranks` of the resampled values, up to rounding.
     """
     metrics, n = ranks.shape

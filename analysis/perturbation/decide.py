@@ -105,8 +105,7 @@ def combine_checks(configuration: str, *checks: Verdict) -> Verdict:
         if (first.alpha, first.tolerance) != (other.alpha, other.tolerance):
             raise DataError(
                 f"configuration {configuration!r}: one check was made at α {first.alpha} and tolerance "
-                f"{first.tolerance}, another "
-                f"at {other.alpha} and {other.tolerance}; make both with one baseline"
+                f"{first.tolerance}, another at {other.alpha} and {other.tolerance}; make both with one baseline"
             )
         if first.method != other.method and "paper" in (first.method, other.method):
             raise DataError(

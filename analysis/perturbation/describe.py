@@ -218,13 +218,8 @@ def change_sentence(change: Change, alpha: float) -> str:
         if correlation(before) == correlation(after)
         else f"{direction} from {correlation(before)} to {correlation(after)}"
     )
-    subject = (
-        f"{plain_name(change.first)} and {plain_name(change.second)}: ρ {moved}"
-        if change.check in ("inner", "software")
-        else f"{plain_name(change.first)}, compared across runs: ρ {moved}"
-        if change.first == change.second
-        else f"{plain_name(change.first)} and {plain_name(change.second)}, compared across runs: ρ {moved}"
-    )
+    names = " and ".join(map(plain_name, dict.fromkeys((change.first, change.second))))
+    subject = f"{names}{'' if change.check in ('inner', 'software') else ', compared across runs'}: ρ {moved}"
     level = number(100 * (1 - 2 * alpha), 3)
     return (
         f"{subject}; {level}\u00a0% confidence interval (uncorrected) {span(change.low, change.high)}; "

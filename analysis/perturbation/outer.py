@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from unperturbed.analysis.alignment import WarpPath, align_as_paper, resample
-from unperturbed.analysis.alignment.paper import PreparedRun, align_prepared
+from unperturbed.analysis.alignment.prepared_runs import PreparedRun, align_prepared
 from unperturbed.analysis.parallel import choose_workers
 from unperturbed.analysis.perturbation.correlation import (
     FloatArray,
@@ -105,25 +105,13 @@ def outer_correlations(
 
 
 class _Values:
-    """A run's values as each of its alignments needs them, prepared once.
-
-    Attributes
-    ----------
-    rows : array of float64, shape (intervals, metrics)
-        Of the metrics of the settings.
-    columns, ascending : array, shape (metrics, intervals)
-        The same a row a metric, and what sorts each.
-    ranks : array of float64, shape (metrics, intervals)
-        From `standard_ranks`.
-    prepared : PreparedRun
-        What its alignments need.
-    """
+    """A run's values as each of its alignments needs them, prepared once."""
 
     def __init__(self, trace: Trace, settings: OuterSettings) -> None:
-        self.rows = np.asarray(trace.values(settings.metrics), np.float64)
-        self.columns = np.ascontiguousarray(self.rows.T)
-        self.ascending = np.argsort(self.columns, axis=1)
-        self.ranks = np.ascontiguousarray(standard_ranks(self.rows).T)
+        self.rows = np.asarray(trace.values(settings.metrics), np.float64)  # (intervals, metrics)
+        self.columns = np.ascontiguousarray(self.rows.T)  # (metrics, intervals)
+        self.ascending = np.argsort(self.columns, axis=1)  # what sorts each of these
+        self.ranks = np.ascontiguousarray(standard_ranks(self.rows).T)  # (metrics, intervals)
         self.prepared = PreparedRun.of(trace, on=settings.align_on, anchor=settings.anchor)
 
 

@@ -196,8 +196,6 @@ def assess_stability(
 def find_drift(columns: RunStatistics, order: Sequence[float], *, alpha: float) -> tuple[Drift, ...]:
     """Find columns that move with the order of the runs.
 
-    Notes
-    -----
     Student's t of the slope of a straight line, k − 2 degrees of freedom; columns that do not vary are passed over.
     """
     values = columns.values
@@ -227,8 +225,6 @@ def find_outliers(columns: RunStatistics, runs: Sequence[str], *, alpha: float) 
 
     `alpha`: Family-wise level of finding any in a baseline whose runs are alike (normally distributed).
 
-    Notes
-    -----
     Each run against the others by Student's t, k − 2 degrees of freedom (the externally studentised residual; its
     maximum is Grubbs' test), corrected by Bonferroni over runs and columns. One entry a run: where it stands apart
     most.
@@ -261,8 +257,6 @@ def advised_runs(rho: FloatArray, labels: Sequence[str], *, alpha: float, tolera
 
     `rho`: float64, shape (runs, pairs). Of the baseline.
 
-    Notes
-    -----
     The spread between runs is itself known from few runs: with 10, to a quarter.
     """
     z = fisher(rho)

@@ -5,14 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import metadata
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from unperturbed.analysis.alignment import Alignment, describe, milestone_scores, score_summaries
 from unperturbed.analysis.metric_names import plain_name
-from unperturbed.analysis.pages.chart import Figure, axis, bucket_means, bucket_width, layout, plot_text, short
-from unperturbed.analysis.pages.document import document, frame
+from unperturbed.analysis.pages.chart import (
+    Figure,
+    axis,
+    bucket_means,
+    bucket_width,
+    layout,
+    plot_text,
+    scatter,
+    shaded,
+    short,
+)
+from unperturbed.analysis.pages.document import definitions, document, frame, page_header, section
 from unperturbed.common.markup import Html, tag
 from unperturbed.errors import DataError
 
@@ -143,11 +153,10 @@ def render_alignment(alignment: Alignment) -> str:
     example = alignment_example(alignment, *alignment.runs, on=alignment.on, anchor=alignment.anchor)
     signals, *rest = alignment_figures(example)
     warning = "; ".join(describe.notes(alignment))
-    facts = [tag("div", tag("dt", name), tag("dd", value)) for name, value in describe.facts(alignment)]
     sections = [
-        tag(
-            "section",
-            tag("h2", "Both runs"),
+        section(
+            "",
+            "Both runs",
             frame(
                 signals,
                 f"{example.metric} of {example.first} (top) and {example.second} (bottom), each scaled to the same"
@@ -156,11 +165,10 @@ def render_alignment(alignment: Alignment) -> str:
             ),
             tag("div", [frame(figure, CAPTIONS[figure.name]) for figure in rest], class_="pair"),
         ),
-        tag("section", tag("h2", "How they were aligned"), tag("dl", facts, class_="provenance")),
+        section("", "How they were aligned", definitions(describe.facts(alignment), "provenance")),
     ]
     if alignment.scores:
-        scores = describe.scores_table(alignment.scores).to_html()
-        sections.append(tag("section", tag("h2", "Judged by milestones"), scores))
+        sections.append(section("", "Judged by milestones", describe.scores_table(alignment.scores).to_html()))
     return _page(
         f"{example.first} and {example.second}, aligned",
         "Unperturbed: which intervals of two runs show the same work?",
@@ -175,39 +183,31 @@ def render_path(path: WarpPath) -> str:
     sizes = int(path.x_index[-1]) + 1, int(path.y_index[-1]) + 1
     x, y = (np.zeros(size) for size in sizes)
     example = AlignmentExample("x", "y", "", x, y, path.x_index, path.y_index)
-    section = tag("section", tag("h2", "The warp path"), frame(path_figure(example), CAPTIONS["alignment-path"]))
-    return _page("Two series, aligned", "Unperturbed: dynamic time warping", f"{path.headline()}.", [section])
+    shown = section("", "The warp path", frame(path_figure(example), CAPTIONS["alignment-path"]))
+    return _page("Two series, aligned", "Unperturbed: dynamic time warping", f"{path.headline()}.", [shown])
 
 
 def render_pairwise(pairs: PairwiseAlignment) -> str:
     """Return a page with the distances of all pairs of a set."""
-    section = tag("section", tag("h2", "Distances"), describe.distances_table(pairs).to_html(sortable=True))
-    return _page("All pairs, aligned", "Unperturbed: dynamic time warping", f"{pairs.headline()}.", [section])
+    shown = section("", "Distances", describe.distances_table(pairs).to_html(sortable=True))
+    return _page("All pairs, aligned", "Unperturbed: dynamic time warping", f"{pairs.headline()}.", [shown])
 
 
 def render_merged(merged: MergedTrace) -> str:
     """Return a page with the sources of a merged trace."""
-    section = tag("section", tag("h2", "Where the metrics come from"), describe.merge_table(merged).to_html())
-    return _page("Runs, merged", "Unperturbed: one trace with every metric", f"{merged.headline()}.", [section])
+    shown = section("", "Where the metrics come from", describe.merge_table(merged).to_html())
+    return _page("Runs, merged", "Unperturbed: one trace with every metric", f"{merged.headline()}.", [shown])
 
 
 def _page(title: str, kicker: str, answer: str, sections: list[Html], warning: str = "") -> str:
-    header = tag(
-        "header",
-        tag("p", kicker, class_="kicker"),
-        tag("h1", title),
-        tag("p", answer, class_="answer"),
-        tag("p", warning, class_="note") if warning else None,
-        tag("noscript", tag("p", "Figures need JavaScript. Every number is in the tables too.", class_="note")),
-    )
+    note = tag("p", warning, class_="note") if warning else None
+    header = page_header(kicker, title, tag("p", answer, class_="answer"), note)
     return document(title, header, tag("main", sections), version=metadata.version("unperturbed"))
 
 
 def alignment_figures(example: AlignmentExample) -> list[Figure]:
     """Draw the signals with warp lines, the warp path, and the scores of the milestones when there are any.
 
-    Notes
-    -----
     After figures 4, 7 and 9 of Mytkowicz et al., "Aligning Traces for Performance Evaluation".
     """
     figures = [_signals(example), path_figure(example)]
@@ -229,33 +229,25 @@ def _signals(example: AlignmentExample) -> Figure:
     for i, j in zip(path_x[::step], path_y[::step], strict=True):
         warp_x += [int(i), int(j), None]
         warp_y += [*short([1.3 + x[i], y[j]], 3), None]
-    data: list[dict[str, Any]] = [
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "name": "joined by the path",
-            "x": warp_x,
-            "y": warp_y,
-            "line": {"color": "@muted-line", "width": 1},
-            "hoverinfo": "skip",
-        }
-    ]
+    thin = {"color": "@muted-line", "width": 1}
+    data = [scatter("lines", warp_x, warp_y, name="joined by the path", line=thin, hoverinfo="skip")]
     for name, series, offset, colour in ((example.first, x, 1.3, "@series-1"), (example.second, y, 0.0, "@series-2")):
         width = bucket_width(series.size, _POINTS)
         data.append(
-            {
-                "type": "scatter",
-                "mode": "lines",
-                "name": plot_text(f"run {name}"),
-                "x": short(np.arange(0, series.size, width) + (width - 1) / 2, 5),
-                "y": short(bucket_means(series + offset, _POINTS), 3),
-                "line": {"color": colour, "width": 1.8},
-                "hovertemplate": "interval %{x:.0f}",
-            }
+            scatter(
+                "lines",
+                short(np.arange(0, series.size, width) + (width - 1) / 2, 5),
+                short(bucket_means(series + offset, _POINTS), 3),
+                name=plot_text(f"run {name}"),
+                line={"color": colour, "width": 1.8},
+                hovertemplate="interval %{x:.0f}",
+            )
         )
-    figure = layout(
-        360, margin={"l": 20, "r": 20, "t": 40, "b": 54}, shapes=[_flat_band(*stretch) for stretch in example.flat]
-    )
+    # The shade behind stretches of the upper run that are flat but for noise.
+    bands = [
+        shaded((start, stop - 1), (1.25, 2.35), fillcolor="@muted-bar", opacity=0.35) for start, stop in example.flat
+    ]
+    figure = layout(360, margin={"l": 20, "r": 20, "t": 40, "b": 54}, shapes=bands)
     figure["xaxis"] = axis("interval")
     figure["yaxis"] = axis(visible=False, range=[-0.08, 2.45])
     return Figure(
@@ -267,45 +259,18 @@ def _signals(example: AlignmentExample) -> Figure:
     )
 
 
-def _flat_band(start: int, stop: int) -> dict[str, Any]:
-    """Return the shade behind a stretch of the upper run that is flat but for noise."""
-    return {
-        "type": "rect",
-        "layer": "below",
-        "x0": start,
-        "x1": stop - 1,
-        "y0": 1.25,
-        "y1": 2.35,
-        "line": {"width": 0},
-        "fillcolor": "@muted-bar",
-        "opacity": 0.35,
-    }
-
-
 def path_figure(example: AlignmentExample) -> Figure:
     """Draw the warp path."""
     path_x, path_y = np.asarray(example.x_index), np.asarray(example.y_index)
     step = max(1, path_x.size // 1500)
     ends = [np.asarray(example.x).size - 1, np.asarray(example.y).size - 1]
+    dashes = {"color": "@muted-line", "width": 1.5, "dash": "dash"}
+    said = "interval %{x} ↔ interval %{y}<extra></extra>"
+    thick = {"color": "@series-1", "width": 2}
+    along_x, along_y = path_x[::step].tolist(), path_y[::step].tolist()
     data = [
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "name": "equal pace",
-            "x": [0, ends[0]],
-            "y": [0, ends[1]],
-            "line": {"color": "@muted-line", "width": 1.5, "dash": "dash"},
-            "hoverinfo": "skip",
-        },
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "name": "warp path",
-            "x": path_x[::step].tolist(),
-            "y": path_y[::step].tolist(),
-            "line": {"color": "@series-1", "width": 2},
-            "hovertemplate": "interval %{x} ↔ interval %{y}<extra></extra>",
-        },
+        scatter("lines", [0, ends[0]], [0, ends[1]], name="equal pace", line=dashes, hoverinfo="skip"),
+        scatter("lines", along_x, along_y, name="warp path", line=thick, hovertemplate=said),
     ]
     figure = layout(330, margin={"l": 64, "r": 16, "t": 40, "b": 54})
     figure["xaxis"] = axis(plot_text(f"interval of {example.first}"), rangemode="tozero")

@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING
 
 from unperturbed.analysis.metric_names import pair_name
 from unperturbed.analysis.pages.chart import (
+    LEGEND_ON_TOP,
     Figure,
     axis,
     interval_of,
     interval_points,
     layout,
     plot_text,
+    row_axis,
     tolerance_band,
 )
-from unperturbed.analysis.pages.document import document, frame
+from unperturbed.analysis.pages.document import document, frame, page_header, section
 from unperturbed.analysis.perturbation import Change, ranked_changes
 from unperturbed.common.markup import Html, tag
 from unperturbed.common.wording import number
@@ -40,19 +42,14 @@ def render_nodes(verdicts: NodeVerdicts) -> str:
         The verdicts.
     """
     first, *rest = verdicts.tables()
-    header = tag(
-        "header",
-        tag("p", "Unperturbed: does it hold on every node?", class_="kicker"),
-        tag("h1", verdicts.headline()),
-        [tag("p", sentence) for sentence in verdicts.sentences()],
-        tag("noscript", tag("p", "Figures need JavaScript. Every number is in the tables too.", class_="note")),
-    )
+    said = [tag("p", sentence) for sentence in verdicts.sentences()]
+    header = page_header("Unperturbed: does it hold on every node?", verdicts.headline(), said)
     body = tag(
         "main",
         header,
         tag("section", first.to_html(sortable=True)),
         [_section(one, at) for at, one in enumerate(verdicts.combined) if one.these.changes],
-        tag("section", tag("h2", "The change that weighs most, node by node"), [table.to_html() for table in rest]),
+        section("", "The change that weighs most, node by node", [table.to_html() for table in rest]),
     )
     return document(verdicts.headline(), body, version=metadata.version("unperturbed"))
 
@@ -60,16 +57,10 @@ def render_nodes(verdicts: NodeVerdicts) -> str:
 def _section(one: Combined, at: int) -> Html:
     """Return the forest plot of one configuration, and how to read it."""
     scopes = "these nodes" if one.type is None else "these nodes and this type of node"
-    return tag(
-        "section",
-        tag("h2", one.configuration),
-        tag(
-            "p",
-            f"Each bar is the confidence interval of a change: one row per node, then {scopes}. The band is the "
-            "tolerance.",
-        ),
-        frame(forest_of_nodes(one, f"nodes-{at}")),
+    said = (
+        f"Each bar is the confidence interval of a change: one row per node, then {scopes}. The band is the tolerance."
     )
+    return section("", one.configuration, tag("p", said), frame(forest_of_nodes(one, f"nodes-{at}")))
 
 
 def forest_of_nodes(one: Combined, name: str) -> Figure:
@@ -85,17 +76,11 @@ def forest_of_nodes(one: Combined, name: str) -> Figure:
         _ROW_PX * len(labels) + 110,
         margin={"l": 40, "r": 20, "t": 40, "b": 50},
         shapes=[tolerance_band(tolerance)],
-        legend={"orientation": "h", "x": 0, "y": 1, "yanchor": "top", "yref": "container"},
+        legend=LEGEND_ON_TOP,
     )
     title = f"change of ρ; shaded: tolerance ±{number(tolerance)}"
     figure["xaxis"] = axis(title, range=[-span, span], zeroline=True, zerolinecolor="@axis")
-    figure["yaxis"] = axis(
-        tickvals=list(range(len(labels))),
-        ticktext=labels,
-        range=[len(labels) - 0.4, -0.6],
-        showgrid=False,
-        automargin="width",
-    )
+    figure["yaxis"] = row_axis(labels, room=0.4)
     return Figure(
         name,
         [points for points, _ in interval_points(rows, lambda row, _: labels[row])],

@@ -8,7 +8,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from unperturbed.analysis.metric_names import is_simulated
-from unperturbed.analysis.pages.document import choice, document, frame, navigation, packed_block, write_page
+from unperturbed.analysis.pages.document import (
+    choice,
+    definitions,
+    document,
+    frame,
+    navigation,
+    packed_block,
+    page_header,
+    section,
+    write_page,
+)
 from unperturbed.analysis.partition.describe import (
     STAGES,
     CostKind,
@@ -23,10 +33,16 @@ from unperturbed.analysis.partition.describe import (
 )
 from unperturbed.analysis.perturbation import VERDICT_SIGNS, Verdict, change_sentence
 from unperturbed.analysis.report.campaign.changes import details, details_dialog
-from unperturbed.analysis.report.campaign.content import CounterSource, ReportContent, described_metrics
+from unperturbed.analysis.report.campaign.content import (
+    CounterSource,
+    ReportContent,
+    change_numbers,
+    configuration_results,
+    described_metrics,
+    listed_changes,
+)
 from unperturbed.analysis.report.campaign.figures.forest import FOREST_ROWS, forest
 from unperturbed.analysis.report.campaign.reference import provenance_section, runs_section
-from unperturbed.analysis.report.campaign.results import change_key, configuration_results, listed_changes
 from unperturbed.analysis.report.campaign.verdicts import badge, failures, headline_facts, simulated_banner
 from unperturbed.analysis.report.partition_figures import runs_figure, steps_figure
 from unperturbed.common.markup import Cell, Content, Html, table, tag
@@ -36,7 +52,7 @@ if TYPE_CHECKING:
     from unperturbed.analysis.pages.chart import Figure
     from unperturbed.analysis.partition import CertifiedSubset, Cost, Measurement, Plan
     from unperturbed.analysis.perturbation import VerdictName
-    from unperturbed.analysis.report.campaign.results import ConfigurationResult
+    from unperturbed.analysis.report.campaign.content import ConfigurationResult
 
 
 _COLOURS = 6
@@ -92,9 +108,9 @@ def picture_section(plan: Plan, beneath: Content, *, anchor: str | None, simulat
     if plan.subsets:
         rows.append(["together", *_sums(plan, kind, whole=len(held) == len(metrics))])
     kinds = [{"class_": "sums"} if plan.subsets and row is rows[-1] else {} for row in rows]
-    return tag(
-        "section",
-        tag("h2", "The plan"),
+    return section(
+        "plan",
+        "The plan",
         tag(
             "p",
             "One row per metric, one column per subset: the metrics of a column are measured in the same runs. ",
@@ -104,7 +120,6 @@ def picture_section(plan: Plan, beneath: Content, *, anchor: str | None, simulat
         ),
         tag("div", table("Which metrics are measured together", heads, rows, row_attributes=kinds), class_="partition"),
         beneath,
-        id="plan",
     )
 
 
@@ -163,7 +178,7 @@ def left_out_section(plan: Plan, figure: Figure | None) -> Html | None:
         evidence.append(
             frame(figure, "Measured alone, or as the subset that has no certificate. Click a point for its runs.")
         )
-    return tag("section", tag("h2", "Left out, and why"), tag("div", cards, class_="cards"), evidence, id="left-out")
+    return section("left-out", "Left out, and why", tag("div", cards, class_="cards"), evidence)
 
 
 def _sentence(text: str) -> str:
@@ -180,23 +195,17 @@ def evidence_section(
     """
     if not plan.subsets:
         said = "No subset is certified, so there is no evidence to show. The attempts are shown below."
-        return tag("section", tag("h2", "Evidence"), tag("p", said, class_="empty"), id="evidence")
-    return tag(
-        "section",
-        tag("h2", "Evidence"),
-        tag(
-            "p",
-            "Every correlation that could have changed, with the confidence interval of its change. A subset is "
-            "certified when all "
-            "intervals lie within the shaded band, in fresh runs that had no part in finding it. The widest reach is "
-            "on top.",
-        ),
-        [
-            _evidence(number_, subset, result, figure, kind)
-            for number_, (subset, result, figure) in enumerate(zip(plan.subsets, found, figures, strict=True), 1)
-        ],
-        id="evidence",
+        return section("evidence", "Evidence", tag("p", said, class_="empty"))
+    said = (
+        "Every correlation that could have changed, with the confidence interval of its change. A subset is certified "
+        "when all intervals lie within the shaded band, in fresh runs that had no part in finding it. The widest reach "
+        "is on top."
     )
+    cards = [
+        _evidence(place, subset, result, figure, kind)
+        for place, (subset, result, figure) in enumerate(zip(plan.subsets, found, figures, strict=True), 1)
+    ]
+    return section("evidence", "Evidence", tag("p", said), cards)
 
 
 def _evidence(
@@ -214,20 +223,15 @@ def _evidence(
         *([("Changes shown small", f"{len(result.changes)}")] if result.changes else []),
         (_KIND_HEADS[kind].capitalize() if kind else "Cost", cost_words(subset.cost, kind)),
     ]
+    swatch = tag("span", "", class_=f"swatch s{(place - 1) % _COLOURS + 1}")
     left = max((len(result.of(check)) for check in ("inner", "outer")), default=0) - FOREST_ROWS
     caption = f"The {FOREST_ROWS} changes of each kind that reach farthest; plan.json has all. " if left > 0 else ""
     if any(change.aligned_on for change in result.changes):
         caption += "† The runs were aligned by this metric, which inflates its correlation across runs. "
     return tag(
         "article",
-        tag(
-            "h3",
-            tag("span", "", class_=f"swatch s{(place - 1) % _COLOURS + 1}"),
-            subset.name,
-            " ",
-            badge("unperturbed"),
-        ),
-        tag("dl", [tag("div", tag("dt", name), tag("dd", value)) for name, value in facts], class_="facts"),
+        tag("h3", swatch, subset.name, " ", badge("unperturbed")),
+        definitions(facts, "facts"),
         tag("p", f"Nearest to the tolerance: {change_sentence(worst, result.alpha)}.", class_="worst")
         if worst
         else None,
@@ -242,23 +246,25 @@ def _run_range(runs: Sequence[str]) -> str:
 
 def search_section(plan: Plan, steps: Figure | None, runs: Figure) -> Html:
     """Return how the plan came about: every candidate in order, and the runs used against the forecast."""
-    strategy = f"strategy {plan.strategy}, seed {plan.seed}"
-    blocks: list[Html | None] = [tag("p", f"{forecast_words(plan)} The search used {strategy}.")]
-    if steps is not None:
-        blocks += [
-            frame(runs),
-            tag("h3", "Every candidate, in order"),
-            frame(
-                steps,
-                "Each column from left to right is a measurement, as wide as its runs; filled rows are its metrics. "
-                "Pale: the search. Solid: certification by fresh runs, which alone counts. Rows are in the order of "
-                "the plan above.",
-            ),
-            tag("div", _measurements(plan), class_="tall"),
-        ]
-    else:
-        blocks.append(tag("p", "Nothing was measured.", class_="empty"))
-    return tag("section", tag("h2", "How it was found"), blocks, id="search")
+    lead = tag("p", f"{forecast_words(plan)} The search used strategy {plan.strategy}, seed {plan.seed}.")
+    if steps is None:
+        return section("search", "How it was found", lead, tag("p", "Nothing was measured.", class_="empty"))
+    caption = (
+        "Each column from left to right is a measurement, as wide as its runs; filled rows are its metrics. Pale: the "
+        "search. Solid: certification by fresh runs, which alone counts. Rows are in the order of the plan above."
+    )
+    names = {subset.metrics: subset.name for subset in plan.subsets}
+    rows = [_measurement(made, taken, names) for made, taken in zip(plan.history, new_runs(plan), strict=True)]
+    measurements = table("Every measurement", _HEADS, rows, identity="measurements", sortable=True)
+    return section(
+        "search",
+        "How it was found",
+        lead,
+        frame(runs),
+        tag("h3", "Every candidate, in order"),
+        frame(steps, caption),
+        tag("div", measurements, class_="tall"),
+    )
 
 
 _HEADS: list[str | tuple[str, str]] = [
@@ -271,14 +277,6 @@ _HEADS: list[str | tuple[str, str]] = [
     ("largest open change", "what is not shown to be unchanged, the largest change first"),
     ("in the plan", "the subset of the plan that it certified"),
 ]
-
-
-def _measurements(plan: Plan) -> Html:
-    names = {subset.metrics: subset.name for subset in plan.subsets}
-    rows = [
-        _measurement(measurement, runs, names) for measurement, runs in zip(plan.history, new_runs(plan), strict=True)
-    ]
-    return table("Every measurement", _HEADS, rows, identity="measurements", sortable=True)
 
 
 def _measurement(measurement: Measurement, runs: int, names: Mapping[tuple[str, ...], str]) -> list[Cell]:
@@ -330,13 +328,12 @@ def render_partition(content: ReportContent, plan: Plan) -> str:
     plan : Plan
         What was found; unfinished, and without a certified subset, too.
     """
-    subsets = [(each.name, each.verdict, each.metrics) for each in plan.subsets]
     lone = [(each.metric, each.verdict, (each.metric,)) for each in plan.unmeasurable]
     others = [(", ".join(each.metrics), each.verdict, each.metrics) for each in plan.undecided]
-    certified = [_result(content, *each) for each in subsets]
+    certified = [_result(content, each.name, each.verdict, each.metrics) for each in plan.subsets]
     refused = [_result(content, *each) for each in (*lone, *others) if each[1] is not None]
     listed = listed_changes([*certified, *refused], _LISTED)
-    index = {change_key(result, change): place for place, (result, change) in enumerate(listed)}
+    index = change_numbers(listed)
     costs = alone_costs(plan)
     kind = cost_kind([*costs.values(), *(subset.cost for subset in plan.subsets)])
     described = described_metrics(content)
@@ -357,20 +354,14 @@ def render_partition(content: ReportContent, plan: Plan) -> str:
         runs_section(content.runs),
         provenance_section(content, certified, described),
     ]
-    places = [
-        (identity, name)
-        for identity, name in _PLACES
-        if any(f'id="{identity}"' in part[:200] for part in sections if part)
-    ]
-    header = tag(
-        "header",
-        tag("p", "Unperturbed: which metrics can be measured together?", class_="kicker"),
-        tag("h1", content.campaign),
+    places = [place for place, written in zip(_PLACES, sections, strict=True) if written]
+    header = page_header(
+        "Unperturbed: which metrics can be measured together?",
+        content.campaign,
         tag("p", plan_headline(plan), class_="answer"),
         tag("p", tolerance_words(plan), class_="lead") if plan.subsets else None,
         _unfinished(plan),
         failures(content),
-        tag("noscript", tag("p", "Figures need JavaScript. Every number is in the tables too.", class_="note")),
     )
     return document(
         f"{content.campaign}: which metrics can be measured together",

@@ -6,7 +6,17 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from unperturbed.analysis.pages.chart import SERIES, Figure, axis, layout, plot_text
+from unperturbed.analysis.pages.chart import (
+    LEGEND_ON_TOP,
+    SERIES,
+    Figure,
+    axis,
+    layout,
+    plot_text,
+    row_axis,
+    row_bars,
+    scatter,
+)
 from unperturbed.analysis.partition.describe import STAGES, measurement_verdict, new_runs
 from unperturbed.common.wording import counted
 
@@ -54,28 +64,27 @@ def steps_figure(plan: Plan, metrics: Sequence[str]) -> Figure | None:
     narrow = plan.runs_used > _WIDE
     data = [_stages(plan), *(_bars(kind, bars[kind], narrow=narrow) for kind in _KINDS if kind in bars)]
     names = ["why", *metrics]
-    figure = layout(
-        _ROW_PX * len(names) + 140,
-        margin={"l": 40, "r": 20, "t": 66, "b": 50},
-        barmode="overlay",
-        bargap=0.14,
-        uniformtext={"mode": "hide", "minsize": 10},
-        legend={"orientation": "h", "x": 0, "y": 1, "yanchor": "top", "yref": "container"},
-    )
+    figure = _rows_layout(_ROW_PX * len(names) + 140, [plot_text(name, 40) for name in names], gap=0.14)
     figure["xaxis"] = axis("runs used so far", range=[0, plan.runs_used], **_ticks(plan.runs_used))
-    figure["yaxis"] = axis(
-        tickvals=list(range(len(names))),
-        ticktext=[plot_text(name, 40) for name in names],
-        range=[len(names) - 0.5, -0.5],
-        showgrid=False,
-        automargin="width",
-    )
     return Figure(
         "search-steps",
         data,
         figure,
         "The search from left to right: one column per measurement, as wide as its runs, with its metrics and its "
         "verdict. The table of all measurements shows the same.",
+    )
+
+
+def _rows_layout(height: int, names: Sequence[str], gap: float) -> dict[str, Any]:
+    """Return the layout of bars in rows with these names, the first on top."""
+    return layout(
+        height,
+        margin={"l": 40, "r": 20, "t": 66, "b": 50},
+        barmode="overlay",
+        bargap=gap,
+        uniformtext={"mode": "hide", "minsize": 10},
+        legend=LEGEND_ON_TOP,
+        yaxis=row_axis(names),
     )
 
 
@@ -94,22 +103,17 @@ def _bars(kind: str, bars: Sequence[tuple[int, int, int, str]], *, narrow: bool)
     look: dict[str, Any] = {"marker": {"color": ground, "line": {"color": colour, "width": 1}}}
     if narrow:
         look = {"marker": {"color": colour if pale else ground, "line": {"width": 0}}, "opacity": 0.45 if pale else 1}
-    return {
-        "type": "bar",
-        "orientation": "h",
-        "name": f"{sign} {kind}".strip(),
-        "y": [row for row, *_ in bars],
-        "base": [base for _, base, *_ in bars],
-        "x": [runs for *_, runs, _ in bars],
-        "text": [sign] * len(bars),
-        "textposition": "inside",
-        "insidetextanchor": "middle",
-        "textangle": 0,
-        "insidetextfont": {"color": colour, "size": 12},
-        "hovertext": [said for *_, said in bars],
-        "hoverinfo": "text",
+    return row_bars(
+        [row for row, *_ in bars],
+        [base for _, base, *_ in bars],
+        [runs for *_, runs, _ in bars],
+        name=f"{sign} {kind}".strip(),
+        text=[sign] * len(bars),
+        insidetextfont={"color": colour, "size": 12},
+        hovertext=[said for *_, said in bars],
+        hoverinfo="text",
         **look,
-    }
+    )
 
 
 def _stages(plan: Plan) -> dict[str, Any]:
@@ -118,22 +122,17 @@ def _stages(plan: Plan) -> dict[str, Any]:
     for stage, group in groupby(zip(plan.history, new_runs(plan), strict=True), key=lambda pair: pair[0].stage):
         made = list(group)
         stretches.append((STAGES[stage], made[0][0].runs_used - made[0][1], sum(runs for _, runs in made)))
-    return {
-        "type": "bar",
-        "orientation": "h",
-        "showlegend": False,
-        "y": [0] * len(stretches),
-        "base": [base for _, base, _ in stretches],
-        "x": [runs for *_, runs in stretches],
-        "text": [name for name, *_ in stretches],
-        "textposition": "inside",
-        "insidetextanchor": "middle",
-        "textangle": 0,
-        "insidetextfont": {"color": "@ink", "size": 12},
-        "marker": {"color": "@grid", "line": {"color": "@card", "width": 1}},
-        "hovertext": [f"{name}: {counted(runs, 'run')}" for name, _, runs in stretches],
-        "hoverinfo": "text",
-    }
+    return row_bars(
+        [0] * len(stretches),
+        [base for _, base, _ in stretches],
+        [runs for *_, runs in stretches],
+        showlegend=False,
+        text=[name for name, *_ in stretches],
+        insidetextfont={"color": "@ink", "size": 12},
+        marker={"color": "@grid", "line": {"color": "@card", "width": 1}},
+        hovertext=[f"{name}: {counted(runs, 'run')}" for name, _, runs in stretches],
+        hoverinfo="text",
+    )
 
 
 def runs_figure(plan: Plan) -> Figure:
@@ -142,60 +141,42 @@ def runs_figure(plan: Plan) -> Figure:
     used = dict.fromkeys(_PARTS, 0)
     for measurement, runs in zip(plan.history, new_runs(plan), strict=True):
         used[next(name for name, stages in _PARTS.items() if measurement.stage in stages)] += runs
-    data: list[dict[str, Any]] = [
-        {
-            "type": "bar",
-            "orientation": "h",
-            "name": "predicted: all metrics together … no two",
-            "y": [0],
-            "base": [predicted.low],
-            "x": [max(predicted.high - predicted.low, 0)],
-            "marker": {"color": "@muted-line"},
-            "hovertemplate": f"predicted: {predicted.low:,} to {predicted.high:,} runs<extra></extra>",
-        },
-        {
-            "type": "scatter",
-            "mode": "markers",
-            "name": "about five together",
-            "x": [predicted.expected],
-            "y": [0],
-            "marker": {"symbol": "diamond", "size": 12, "color": "@ink"},
-            "hovertemplate": "predicted if about five metrics go together: %{x:,} runs<extra></extra>",
-        },
+    data = [
+        row_bars(
+            [0],
+            [predicted.low],
+            [max(predicted.high - predicted.low, 0)],
+            name="predicted: all metrics together … no two",
+            marker={"color": "@muted-line"},
+            hovertemplate=f"predicted: {predicted.low:,} to {predicted.high:,} runs<extra></extra>",
+        ),
+        scatter(
+            "markers",
+            [predicted.expected],
+            [0],
+            name="about five together",
+            marker={"symbol": "diamond", "size": 12, "color": "@ink"},
+            hovertemplate="predicted if about five metrics go together: %{x:,} runs<extra></extra>",
+        ),
     ]
     base = 0
     for colour, (name, runs) in zip(SERIES, used.items(), strict=False):
         data.append(
-            {
-                "type": "bar",
-                "orientation": "h",
-                "name": name,
-                "y": [1],
-                "base": [base],
-                "x": [runs],
-                "text": [f"{runs:,}" if runs else ""],
-                "textposition": "inside",
-                "insidetextanchor": "middle",
-                "textangle": 0,
-                "insidetextfont": {"color": "@card", "size": 13},
-                "marker": {"color": colour},
-                "hovertemplate": f"{name}: {runs:,} runs<extra></extra>",
-            }
+            row_bars(
+                [1],
+                [base],
+                [runs],
+                name=name,
+                text=[f"{runs:,}" if runs else ""],
+                insidetextfont={"color": "@card", "size": 13},
+                marker={"color": colour},
+                hovertemplate=f"{name}: {runs:,} runs<extra></extra>",
+            )
         )
         base += runs
     most = max(predicted.high, plan.runs_used)
-    figure = layout(
-        210,
-        margin={"l": 40, "r": 20, "t": 66, "b": 50},
-        barmode="overlay",
-        bargap=0.3,
-        uniformtext={"mode": "hide", "minsize": 10},
-        legend={"orientation": "h", "x": 0, "y": 1, "yanchor": "top", "yref": "container"},
-    )
+    figure = _rows_layout(210, ["predicted", "used"], gap=0.3)
     figure["xaxis"] = axis("runs", range=[0, 1.04 * most], **_ticks(most))
-    figure["yaxis"] = axis(
-        tickvals=[0, 1], ticktext=["predicted", "used"], range=[1.5, -0.5], showgrid=False, automargin="width"
-    )
     return Figure(
         "search-runs",
         data,

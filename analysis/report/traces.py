@@ -1,12 +1,14 @@
-"""The page of traces: chosen metrics over time, one above the other, runs laid over one another."""
+"""Traces over time: their page, and the lines and panels that the report's signals are drawn by too."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
+from unperturbed.analysis.metric_names import is_simulated, plain_name
 from unperturbed.analysis.pages.chart import (
+    LEGEND_ON_TOP,
     SERIES,
     Figure,
     axis,
@@ -15,17 +17,20 @@ from unperturbed.analysis.pages.chart import (
     label,
     layout,
     plot_text,
+    scatter,
     short,
     stacked,
 )
 from unperturbed.analysis.pages.document import document, frame
-from unperturbed.analysis.report.campaign.figures.before_after import TICKS, metric_title, mid_times, trace_name
 from unperturbed.common.markup import tag
 from unperturbed.common.wording import counted, listing
 from unperturbed.errors import DataError
 
 if TYPE_CHECKING:
-    from unperturbed.collectors.data import Trace
+    from unperturbed.collectors.data import Metric, Trace
+
+TICKS: dict[str, Any] = {"tickformat": ",", "exponentformat": "SI"}
+"""Settings of an axis that shows counts."""
 
 _POINTS = 600
 _METRICS = 12
@@ -75,42 +80,88 @@ def render_traces(traces: Sequence[Trace], metrics: Sequence[str], title: str) -
 
 
 def _figure(traces: Sequence[Trace], metrics: Sequence[str]) -> Figure:
-    domains = stacked([_PANEL_PX] * len(metrics), _GAP_PX)
-    height = _PANEL_PX * len(metrics) + _GAP_PX * (len(metrics) - 1) + 110
-    legend = {"orientation": "h", "x": 0, "y": 1, "yanchor": "top", "yref": "container"}
-    figure = layout(height, margin={"l": 72, "r": 16, "t": 60, "b": 50}, hovermode="x", legend=legend)
-    clock = str(traces[0].attributes.get("clock", ""))
-    longest = max((trace.end_ns[-1] / 1e9 for trace in traces if len(trace)), default=1.0)
-    bottom = "" if len(metrics) == 1 else str(len(metrics))
-    figure["xaxis"] = axis(
-        f"seconds since the first record{f' ({plot_text(clock)} clock)' if clock else ''}",
-        range=[0, longest],
-        anchor=f"y{bottom}",
-    )
-    lines: list[dict[str, Any]] = []
-    heads = []
-    for row, (name, domain) in enumerate(zip(metrics, domains, strict=True), start=1):
-        described = next(trace.metrics[name] for trace in traces if name in trace)
-        heads.append(label(f"{metric_title(described)}, {plot_text(described.unit, 24)}", 0, domain[1]))
-        figure[f"yaxis{'' if row == 1 else row}"] = axis(domain=domain, nticks=4, **TICKS)
-        lines += [_line(trace, name, number, row) for number, trace in enumerate(traces) if name in trace]
-    figure["annotations"] = heads
+    described = [next(trace.metrics[name] for trace in traces if name in trace) for name in metrics]
+    heads = [f"{metric_title(metric)}, {plot_text(metric.unit, 24)}" for metric in described]
+    heights, ticks = [_PANEL_PX] * len(metrics), [4] * len(metrics)
+    figure = panels_over_time(heads, heights, _GAP_PX, traces, longest_seconds(traces), ticks)
+    lines = [
+        run_line(
+            trace,
+            "run",
+            number,
+            name,
+            _POINTS,
+            showlegend=row == 1,  # the legend names the run once
+            yaxis="y" if row == 1 else f"y{row}",
+            line={"color": SERIES[number], "width": 1.4},
+        )
+        for row, name in enumerate(metrics, start=1)
+        for number, trace in enumerate(traces)
+        if name in trace
+    ]
     said = f"{listing(metrics)} over time, in {counted(len(traces), 'run')}."
     times = [mid_times(trace, _POINTS) for trace in traces]
     return Figure("traces", lines, figure, said, shared=times)
 
 
-def _line(trace: Trace, name: str, number: int, row: int) -> dict[str, Any]:
-    """Return one run of one metric; the legend names the run once."""
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": plot_text(f"run {trace_name(trace, 'run', number)}"),
-        "legendgroup": str(number),
-        "showlegend": row == 1,
-        "x": {"shared": number},
-        "y": short(bucket_means(trace[name], _POINTS)),
-        "yaxis": "y" if row == 1 else f"y{row}",
-        "line": {"color": SERIES[number], "width": 1.4},
-        "hovertemplate": "%{y:.4s} at %{x:.2f} s",
-    }
+def run_line(trace: Trace, configuration: str, run: int, name: str, points: int, **settings: Any) -> dict[str, Any]:
+    """Return a metric of one of several runs; the times of each run are shared by its metrics."""
+    return scatter(
+        "lines",
+        {"shared": run},
+        short(bucket_means(trace[name], points)),
+        name=plot_text(f"run {trace_name(trace, configuration, run)}"),
+        legendgroup=str(run),
+        hovertemplate="%{y:.4s} at %{x:.2f} s",
+        **settings,
+    )
+
+
+def panels_over_time(
+    heads: Sequence[str],
+    heights: Sequence[int],
+    gap: int,
+    traces: Sequence[Trace],
+    longest: float,
+    ticks: Sequence[int],
+) -> dict[str, Any]:
+    """Return the layout of panels one above another with one axis of time, each with its heading and number of ticks.
+
+    `heights`, `gap`: In pixels.
+    `longest`: Seconds of the longest run.
+    """
+    domains = stacked(heights, gap)
+    figure = layout(
+        int(sum(heights) + gap * (len(heights) - 1) + 110),
+        margin={"l": 72, "r": 16, "t": 60, "b": 50},
+        hovermode="x",
+        legend=LEGEND_ON_TOP,
+        annotations=[label(head, 0, high) for head, (_, high) in zip(heads, domains, strict=True)],
+    )
+    clock = str(traces[0].attributes.get("clock", ""))
+    time = f"seconds since the first record{f' ({plot_text(clock)} clock)' if clock else ''}"
+    figure["xaxis"] = axis(time, range=[0, longest], anchor=f"y{len(domains) if len(domains) > 1 else ''}")
+    for row, (domain, count) in enumerate(zip(domains, ticks, strict=True), start=1):
+        figure[f"yaxis{row if row > 1 else ''}"] = axis(domain=domain, nticks=count, **TICKS)
+    return figure
+
+
+def longest_seconds(traces: Iterable[Trace]) -> float:
+    """Return how long the longest of several runs took; 1 where none has an interval."""
+    return max((float(trace.end_ns[-1]) / 1e9 for trace in traces if len(trace)), default=1.0)
+
+
+def trace_name(trace: Trace, configuration: str, place: int) -> str:
+    """Return the name of the run that a trace is of."""
+    return str(trace.attributes.get("run", f"{configuration} {place + 1}"))
+
+
+def mid_times(trace: Trace, points: int) -> list[float | None]:
+    """Return the middle of each interval in seconds, reduced to at most `points` points."""
+    middle = (trace.begin_ns + trace.end_ns) / 2e9
+    return short(bucket_means(middle, points), 5)
+
+
+def metric_title(metric: Metric) -> str:
+    """Return a metric's plain name, marked where it is simulated, safe for Plotly."""
+    return f"{plot_text(plain_name(metric.name), 40)}{' (simulated)' if is_simulated(metric) else ''}"

@@ -88,25 +88,14 @@ class Check:
 
 
 class Translator:
-    """Translates one expression.
-
-    Attributes
-    ----------
-    columns : dict of str to Term
-        The columns used, in order of first use.
-    inputs : list of polars.Expr
-        The columns as float64, booleans or text, under names of their own; to be selected from the table.
-    steps : list of polars.Expr
-        Columns to be added to these, one after the other.
-    checks : list of Check
-        Where parts have no value, over inputs and steps.
-    """
+    """Translates one expression."""
 
     def __init__(self, text: str, schema: Mapping[str, pl.DataType]) -> None:
-        self.columns: dict[str, Term] = {}
+        self.columns: dict[str, Term] = {}  # The columns used, in order of first use
+        # The columns as float64, booleans or text, under names of their own; to be selected from the table.
         self.inputs: list[pl.Expr] = []
-        self.steps: list[pl.Expr] = []
-        self.checks: list[Check] = []
+        self.steps: list[pl.Expr] = []  # Columns to be added to these, one after the other
+        self.checks: list[Check] = []  # Where parts have no value, over inputs and steps
         self._text = text
         self._schema = schema
         self._depth = 0

@@ -10,9 +10,8 @@ import pytest
 
 from tests.analysis.report.browser import ReportPage, chromium_missing, open_report
 from tests.analysis.report.synthetic import make_hostile
-from unperturbed.analysis.report.campaign.content import CounterSource, ReportContent
+from unperturbed.analysis.report.campaign.content import CounterSource, ReportContent, configuration_results
 from unperturbed.analysis.report.campaign.page import write_report
-from unperturbed.analysis.report.campaign.results import configuration_results
 
 pytestmark = pytest.mark.skipif(bool(chromium_missing()), reason=chromium_missing())
 

@@ -23,8 +23,12 @@ from unperturbed.analysis.report.campaign.comparison import (
     comparison_sentence,
     verdict_pairs,
 )
-from unperturbed.analysis.report.campaign.content import CounterSource, ReportContent
-from unperturbed.analysis.report.campaign.results import ConfigurationResult, configuration_results
+from unperturbed.analysis.report.campaign.content import (
+    ConfigurationResult,
+    CounterSource,
+    ReportContent,
+    configuration_results,
+)
 from unperturbed.collectors.data import Trace
 
 NAMES = ("yesterday", "today")

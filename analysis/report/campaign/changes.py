@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from unperturbed.analysis.metric_names import meaning, pair_name, plain_name
 from unperturbed.analysis.pages.chart import short
-from unperturbed.analysis.pages.document import packed_block
+from unperturbed.analysis.pages.document import packed_block, section
 from unperturbed.analysis.perturbation import VERDICT_SIGNS, change_sentence, change_table
 from unperturbed.analysis.perturbation.describe import mean_rho
+from unperturbed.analysis.report.campaign.content import ChangeKey, change_key, changed_pairs
 from unperturbed.analysis.report.campaign.figures import Blocks, shown
-from unperturbed.analysis.report.campaign.results import ChangeKey, change_key, changed_pairs
-from unperturbed.common.markup import Cell, Html, table, tag
+from unperturbed.common.markup import Cell, Content, Html, table, tag
 from unperturbed.common.table import Cell as TableCell
 from unperturbed.common.wording import correlation, counted, number, p_value, signed, span
 
 if TYPE_CHECKING:
     from unperturbed.analysis.perturbation import Change, CheckName
     from unperturbed.analysis.perturbation.verdict import OriginName
-    from unperturbed.analysis.report.campaign.results import ConfigurationResult
+    from unperturbed.analysis.report.campaign.content import ConfigurationResult
     from unperturbed.collectors.data import Metric
 
 
@@ -41,36 +41,28 @@ Listed = Sequence[tuple["ConfigurationResult", "Change"]]
 
 def changes_section(
     found: Sequence[ConfigurationResult],
-    listed: Listed,
+    index: Mapping[ChangeKey, int],
     every: Listed,
     blocks: Blocks,
     described: Mapping[str, Metric],
 ) -> Html:
-    """Return the section: matrices, forest plot, table; `listed` begins `every` change, and has details."""
+    """Return the section: matrices, forest plot, table; the changes that begin `every` have a number, and details."""
     if not every:
-        return tag(
-            "section",
-            tag("h2", "What changed"),
-            tag("p", "Nothing could be checked.", class_="empty"),
-            shown(blocks),
-            id="changes",
-        )
-    index = {change_key(result, change): place for place, (result, change) in enumerate(listed)}
+        return section("changes", "What changed", tag("p", "Nothing could be checked.", class_="empty"), shown(blocks))
     rest = (
-        f" The page has the numbers of the {len(listed)} most serious of {len(every)} changes; the JSON report has all."
-        if len(listed) < len(every)
+        f" The page has the numbers of the {len(index)} most serious of {len(every)} changes; the JSON report has all."
+        if len(index) < len(every)
         else ""
     )
-    return tag(
-        "section",
-        tag("h2", "What changed"),
+    return section(
+        "changes",
+        "What changed",
         tag(
             "p",
             "ρ shows how closely two signals rise and fall together: 1 in step, 0 unrelated, −1 in opposition. Each "
             "cell is the ",
-            "change of ρ that a configuration brought. The symbol ✓ ✗ ~ ? is the verdict. The shade is the size of the "
-            "change: blue "
-            "fell, orange rose. ",
+            "change of ρ that a configuration brought. The symbol ✓ ✗ ~ ? is the verdict. The shade is the size of "
+            "the change: blue fell, orange rose. ",
             f"Click a cell for its numbers, run by run.{rest}",
         ),
         _shades(),
@@ -81,8 +73,7 @@ def changes_section(
         _further(found, "software", "Within a run: pairs with a software metric", _SOFTWARE_WORDS, index, described),
         _further(found, "across", "Across aligned runs: each metric with another", _ACROSS_WORDS, index, described),
         shown(blocks),
-        _full_table(every, len(listed)),
-        id="changes",
+        _full_table(every, len(index)),
     )
 
 
@@ -189,13 +180,7 @@ def _matrix_cell(
         f" {signed(change.effect)}",
         " †" if change.aligned_on else "",
     ]
-    spoken = f"{change.verdict} {signed(change.effect)}"
-    place = index.get(change_key(result, change))
-    inside: Html = (
-        tag("button", shown, type="button", data_change=place, aria_label=spoken)
-        if place is not None
-        else tag("span", shown, title=spoken)
-    )
+    inside = opening(index.get(change_key(result, change)), shown, f"{change.verdict} {signed(change.effect)}")
     return Cell(inside, class_=f"{shade(change.effect, change.tolerance)} {change.verdict}")
 
 
@@ -249,22 +234,6 @@ def _filter(name: str, column: int, values: Sequence[str]) -> Html:
     return tag("label", f"{name} ", tag("select", options, data_filter="changes-table", data_column=column))
 
 
-_FACTS = (
-    "reference",
-    "change of ρ",
-    "confidence interval",
-    "tolerance",
-    "p",
-    "p, corrected",
-    "p, beyond the tolerance, corrected",
-    "p, false discoveries",
-    "smallest visible change",
-    "runs that would decide",
-    "comes from",
-    "note",
-)
-
-
 _ORIGIN: Mapping[OriginName | None, str] = {
     None: "unknown: no sham runs",
     "layout": (
@@ -282,8 +251,6 @@ def details(listed: Listed) -> dict[str, Any]:
     runs: dict[tuple[str, ...], int] = {}
     entries = []
     for result, change in listed:
-        decide = "–" if change.runs_to_decide is None else f"about {change.runs_to_decide} a configuration"
-        flattered = "The runs were aligned by this metric, which inflates its correlation." if change.aligned_on else ""
         entries.append(
             {
                 "title": _title(change),
@@ -291,20 +258,7 @@ def details(listed: Listed) -> dict[str, Any]:
                 "verdict": change.verdict,
                 "sign": VERDICT_SIGNS[change.verdict],
                 "sentence": change_sentence(change, result.alpha) + ".",
-                "facts": [
-                    change.against or " and ".join(result.references),
-                    signed(change.effect),
-                    f"{span(change.low, change.high)} ({number(100 * (1 - 2 * result.alpha))} %)",
-                    f"±{correlation(change.tolerance)}",
-                    p_value(change.p),
-                    p_value(change.p_corrected),
-                    p_value(change.p_beyond_corrected),
-                    p_value(change.p_discovery),
-                    correlation(change.smallest_visible),
-                    decide,
-                    _ORIGIN[change.origin],
-                    " ".join(said for said in (change.note, flattered) if said),
-                ],
+                "facts": [fact(result, change) for _, fact in _FACTS],
                 "reference": short(change.reference, 3),
                 "observed": short(change.observed, 3),
                 "runs": [runs.setdefault(names, len(runs)) for names in (change.reference_runs, change.observed_runs)],
@@ -312,7 +266,42 @@ def details(listed: Listed) -> dict[str, Any]:
                 "means": short((mean_rho(change.reference), mean_rho(change.observed)), 3),
             }
         )
-    return {"labels": list(_FACTS), "runs": [list(names) for names in runs], "changes": entries}
+    return {"labels": [label for label, _ in _FACTS], "runs": [list(names) for names in runs], "changes": entries}
+
+
+def _runs_needed(_: ConfigurationResult, change: Change) -> str:
+    return "–" if change.runs_to_decide is None else f"about {change.runs_to_decide} a configuration"
+
+
+def _note(_: ConfigurationResult, change: Change) -> str:
+    flattered = "The runs were aligned by this metric, which inflates its correlation." if change.aligned_on else ""
+    return " ".join(said for said in (change.note, flattered) if said)
+
+
+_FACTS: tuple[tuple[str, Callable[[ConfigurationResult, Change], str]], ...] = (
+    ("reference", lambda result, change: change.against or " and ".join(result.references)),
+    ("change of ρ", lambda _, change: signed(change.effect)),
+    (
+        "confidence interval",
+        lambda result, change: f"{span(change.low, change.high)} ({number(100 * (1 - 2 * result.alpha))} %)",
+    ),
+    ("tolerance", lambda _, change: f"±{correlation(change.tolerance)}"),
+    ("p", lambda _, change: p_value(change.p)),
+    ("p, corrected", lambda _, change: p_value(change.p_corrected)),
+    ("p, beyond the tolerance, corrected", lambda _, change: p_value(change.p_beyond_corrected)),
+    ("p, false discoveries", lambda _, change: p_value(change.p_discovery)),
+    ("smallest visible change", lambda _, change: correlation(change.smallest_visible)),
+    ("runs that would decide", _runs_needed),
+    ("comes from", lambda _, change: _ORIGIN[change.origin]),
+    ("note", _note),
+)
+
+
+def opening(number: int | None, shown: Content, spoken: str, style: str | None = None) -> Html:
+    """Return the button that opens the details of the change with this number; plain where the page has none."""
+    if number is None:
+        return tag("span", shown, title=spoken, class_=style)
+    return tag("button", shown, type="button", data_change=number, aria_label=spoken, class_=style)
 
 
 def details_dialog() -> Html:

@@ -5,30 +5,32 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from unperturbed.analysis.metric_names import is_simulated, meaning, pair_name, plain_name
-from unperturbed.analysis.pages.chart import Figure, axis, layout, plot_text, short
-from unperturbed.analysis.pages.document import document, frame, moment, navigation
-from unperturbed.analysis.perturbation import SEVERITY, VERDICT_MEANINGS, VERDICT_SIGNS
+from unperturbed.analysis.pages.chart import Figure, axis, layout, plot_text, scatter, short
+from unperturbed.analysis.pages.document import document, frame, moment, navigation, page_header, section
+from unperturbed.analysis.perturbation import SEVERITY, VERDICT_SIGNS
 from unperturbed.analysis.perturbation.describe import mean_rho
-from unperturbed.analysis.report.campaign.content import described_metrics
-from unperturbed.analysis.report.campaign.results import configuration_results
+from unperturbed.analysis.report.campaign.content import configuration_results, described_metrics
 from unperturbed.analysis.report.campaign.trust import metric_rows, metric_verdicts, ordered_configurations
-from unperturbed.analysis.report.campaign.verdicts import badge, campaign_sentence, doubts, simulated_banner
+from unperturbed.analysis.report.campaign.verdicts import campaign_sentence, doubts, simulated_banner, verdict_legend
 from unperturbed.common.extras import LazyLibrary
-from unperturbed.common.markup import Cell, Content, Html, table, tag
+from unperturbed.common.markup import Cell, Content, Html, TableColumns, table, table_of, tag
 from unperturbed.common.wording import correlation, counted, number, percent, signed
 
 if TYPE_CHECKING:
     from unperturbed.analysis.perturbation import VerdictName
-    from unperturbed.analysis.report.campaign.content import ReportContent
-    from unperturbed.analysis.report.campaign.results import ConfigurationResult
+    from unperturbed.analysis.report.campaign.content import ConfigurationResult, ReportContent
     from unperturbed.collectors.data import Metric, Trace
 
 special = LazyLibrary("scipy.special")
+
+_Contents: TypeAlias = "tuple[ReportContent, ReportContent]"
+_Results: TypeAlias = "tuple[tuple[ConfigurationResult, ...], ...]"
+"""What was recorded of both campaigns, and their verdicts by configuration."""
 
 _MILDEST_FIRST = SEVERITY[::-1]
 _CONFIDENCE = 0.95
@@ -77,11 +79,10 @@ def render_comparison(first: ReportContent, second: ReportContent, names: tuple[
         _totals_section(contents, found, names),
         _baselines_section(found, names),
     ]
-    present = [place for place, section in zip(_PLACES, sections, strict=True) if section]
-    header = tag(
-        "header",
-        tag("p", "Unperturbed: two campaigns side by side", class_="kicker"),
-        tag("h1", f"{names[0]} and {names[1]}"),
+    present = [place for place, written in zip(_PLACES, sections, strict=True) if written]
+    header = page_header(
+        "Unperturbed: two campaigns side by side",
+        f"{names[0]} and {names[1]}",
         tag("p", comparison_sentence(found[0], found[1], names), class_="answer"),
         [
             [
@@ -91,7 +92,6 @@ def render_comparison(first: ReportContent, second: ReportContent, names: tuple[
             for name, results, content in zip(names, found, contents, strict=True)
         ],
         [simulated_banner(content) for content in contents if content.source.simulated][:1],
-        tag("noscript", tag("p", "Figures need JavaScript. Every number is in the tables too.", class_="note")),
     )
     title = f"{names[0]} and {names[1]}: two campaigns side by side"
     version = first.headline.version
@@ -136,11 +136,7 @@ def comparison_sentence(
     )
 
 
-def _trust_section(
-    contents: tuple[ReportContent, ReportContent],
-    found: tuple[tuple[ConfigurationResult, ...], ...],
-    names: tuple[str, str],
-) -> Html | None:
+def _trust_section(contents: _Contents, found: _Results, names: tuple[str, str]) -> Html | None:
     pairs = verdict_pairs(found[0], found[1])
     if not pairs:
         return None
@@ -158,22 +154,17 @@ def _trust_section(
         cells: list[Cell | Content] = [Cell([plain_name(name), " ", code], title=meaning(name, described))]
         cells += [_pair_cell(pairs.get((column, name), (None, None)), names) for column in columns]
         body.append(cells)
-    legend = [tag("li", badge(verdict), f" {VERDICT_MEANINGS[verdict]}") for verdict in _MILDEST_FIRST]
-    return tag(
-        "section",
-        tag("h2", "Metrics you may trust, in both"),
+    whole = table(f"Verdicts on each metric in {names[0]} and {names[1]}", ["metric", *columns], body)
+    return section(
+        "trust",
+        "Metrics you may trust, in both",
         tag(
             "p",
             f"In each cell, the left sign is for {names[0]} and the right sign for {names[1]}. A frame marks a "
             "difference. – means not checked.",
         ),
-        tag("ul", legend, class_="legend"),
-        tag(
-            "div",
-            table(f"Verdicts on each metric in {names[0]} and {names[1]}", ["metric", *columns], body),
-            class_="trust",
-        ),
-        id="trust",
+        verdict_legend(_MILDEST_FIRST),
+        tag("div", whole, class_="trust"),
     )
 
 
@@ -193,16 +184,16 @@ def _pair_cell(pair: tuple[VerdictName | None, VerdictName | None], names: tuple
     return Cell(tag("span", signs, class_="twice", title=spoken), key, class_="differs" if _differs(pair) else None)
 
 
-def _differences_section(contents: tuple[ReportContent, ReportContent], names: tuple[str, str]) -> Html:
+def _differences_section(contents: _Contents, names: tuple[str, str]) -> Html:
     facts = [_facts(content) for content in contents]
     keys = dict.fromkeys(key for found in facts for key in found)
     pairs = [(key, facts[0].get(key, "–"), facts[1].get(key, "–")) for key in keys]
     differing = [pair for pair in pairs if pair[1] != pair[2]]
     same = [pair[:2] for pair in pairs if pair[1] == pair[2]]
     spec = _spec_difference(contents)
-    return tag(
-        "section",
-        tag("h2", "What differs"),
+    return section(
+        "differences",
+        "What differs",
         tag("div", table("Facts that differ", ["fact", *names], differing), class_="wordy")
         if differing
         else tag("p", "All recorded facts are the same."),
@@ -214,7 +205,6 @@ def _differences_section(contents: tuple[ReportContent, ReportContent], names: t
         )
         if same
         else None,
-        id="differences",
     )
 
 
@@ -241,14 +231,14 @@ def _words(value: Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list | tuple) else "" if value is None else str(value)
 
 
-def _spec_difference(contents: tuple[ReportContent, ReportContent]) -> str:
+def _spec_difference(contents: _Contents) -> str:
     from difflib import unified_diff  # noqa: PLC0415  seldom needed
 
     one, other = (content.spec_text.splitlines() for content in contents)
     return "\n".join(list(unified_diff(one, other, "first", "second", lineterm="", n=1))[2:])
 
 
-def baseline_totals(contents: tuple[ReportContent, ReportContent], baselines: tuple[str, str]) -> list[Total]:
+def baseline_totals(contents: _Contents, baselines: tuple[str, str]) -> list[Total]:
     """Return each metric that the baselines of both campaigns count, the one that changed most first."""
     sides = [content.traces.get(name, ()) for content, name in zip(contents, baselines, strict=True)]
     if not all(sides):
@@ -286,37 +276,29 @@ def _interval(total: Total) -> str:
     return low if low == high else f"{low} … {high}"
 
 
-def _totals_section(
-    contents: tuple[ReportContent, ReportContent],
-    found: tuple[tuple[ConfigurationResult, ...], ...],
-    names: tuple[str, str],
-) -> Html | None:
+def _totals_section(contents: _Contents, found: _Results, names: tuple[str, str]) -> Html | None:
     totals = baseline_totals(contents, (_baseline(found[0]), _baseline(found[1])))
     overheads = _overheads(found)
     if not (totals or overheads):
         return None
     described = described_metrics(contents[0])
-    heads: list[str | tuple[str, str]] = [
-        "metric",
-        *names,
-        "change",
-        ("interval", "of the change, 95 % confidence, from the variation between runs"),
-    ]
-    rows: list[list[Cell | Content]] = [
-        [
-            f"{plain_name(total.metric)}{' (simulated)' if is_simulated(described[total.metric]) else ''}",
-            Cell(number(total.first, 5), total.first),
-            Cell(number(total.second, 5), total.second),
-            Cell(percent(total.change), total.change),
-            Cell(_interval(total), total.low),
-        ]
-        for total in totals
-    ]
-    return tag(
-        "section",
-        tag("h2", "Totals of a run"),
-        table("The baseline: mean of a run's total, or of a gauge's mean", heads, rows, sortable=True)
-        if rows
+
+    def named(total: Total) -> str:
+        return f"{plain_name(total.metric)}{' (simulated)' if is_simulated(described[total.metric]) else ''}"
+
+    of_change = ("interval", "of the change, 95 % confidence, from the variation between runs")
+    columns: TableColumns[Total] = (
+        ("metric", named),
+        (names[0], lambda total: Cell(number(total.first, 5), total.first)),
+        (names[1], lambda total: Cell(number(total.second, 5), total.second)),
+        ("change", lambda total: Cell(percent(total.change), total.change)),
+        (of_change, lambda total: Cell(_interval(total), total.low)),
+    )
+    return section(
+        "totals",
+        "Totals of a run",
+        table_of("The baseline: mean of a run's total, or of a gauge's mean", columns, totals, sortable=True)
+        if totals
         else None,
         [
             tag("h3", "Instructions that each configuration added"),
@@ -324,11 +306,10 @@ def _totals_section(
         ]
         if overheads
         else None,
-        id="totals",
     )
 
 
-def _overheads(found: tuple[tuple[ConfigurationResult, ...], ...]) -> list[list[Cell | Content]]:
+def _overheads(found: _Results) -> list[list[Cell | Content]]:
     sides = [{result.configuration: result.overhead.instructions for result in results} for results in found]
     rows: list[list[Cell | Content]] = []
     for name in dict.fromkeys(name for side in sides for name in side):
@@ -353,33 +334,29 @@ def baseline_rhos(found: Sequence[ConfigurationResult]) -> Mapping[tuple[str, st
     return rhos
 
 
-def _baselines_section(found: tuple[tuple[ConfigurationResult, ...], ...], names: tuple[str, str]) -> Html | None:
+def _baselines_section(found: _Results, names: tuple[str, str]) -> Html | None:
     one, other = (baseline_rhos(results) for results in found)
     common = sorted((key for key in one if key in other), key=lambda key: -abs(other[key] - one[key]))
     if not common:
         return None
-    rows: list[list[Cell | Content]] = [
-        [
-            pair_name(*key[1:]),
-            "within a run" if key[0] == "inner" else "across runs",
-            Cell(correlation(one[key]), one[key]),
-            Cell(correlation(other[key]), other[key]),
-            Cell(signed(other[key] - one[key]), other[key] - one[key]),
-        ]
-        for key in common
-    ]
-    heads = ["metrics", "check", *names, "change of ρ"]
-    return tag(
-        "section",
-        tag("h2", "The baselines"),
-        tag(
-            "p",
-            "Correlations of the undisturbed program's metrics in each campaign. Points on the diagonal are the "
-            "same in both.",
-        ),
+    columns: TableColumns[tuple[str, str, str]] = (
+        ("metrics", lambda key: pair_name(*key[1:])),
+        ("check", lambda key: "within a run" if key[0] == "inner" else "across runs"),
+        (names[0], lambda key: Cell(correlation(one[key]), one[key])),
+        (names[1], lambda key: Cell(correlation(other[key]), other[key])),
+        ("change of ρ", lambda key: Cell(signed(other[key] - one[key]), other[key] - one[key])),
+    )
+    whole = table_of("ρ in both baselines, largest difference first", columns, common, sortable=True)
+    said = (
+        "Correlations of the undisturbed program's metrics in each campaign. Points on the diagonal are the same in "
+        "both."
+    )
+    return section(
+        "baselines",
+        "The baselines",
+        tag("p", said),
         frame(baselines_figure(one, other, names)),
-        tag("div", table("ρ in both baselines, largest difference first", heads, rows, sortable=True), class_="tall"),
-        id="baselines",
+        tag("div", whole, class_="tall"),
     )
 
 
@@ -387,33 +364,23 @@ def baselines_figure(
     one: Mapping[tuple[str, str, str], float], other: Mapping[tuple[str, str, str], float], names: tuple[str, str]
 ) -> Figure:
     """Draw ρ of the second baseline over that of the first."""
-    data: list[dict[str, Any]] = [
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "x": [-1, 1],
-            "y": [-1, 1],
-            "line": {"color": "@muted-line", "width": 1.5, "dash": "dash"},
-            "hoverinfo": "skip",
-            "showlegend": False,
-        }
-    ]
+    dashes = {"color": "@muted-line", "width": 1.5, "dash": "dash"}
+    data = [scatter("lines", [-1, 1], [-1, 1], line=dashes, hoverinfo="skip", showlegend=False)]
     for check, said, symbol, colour in (
         ("inner", "within a run", "circle", "@series-1"),
         ("outer", "across runs", "diamond-open", "@series-2"),
     ):
         keys = [key for key in one if key[0] == check and key in other]
         data.append(
-            {
-                "type": "scatter",
-                "mode": "markers",
-                "name": said,
-                "x": short((one[key] for key in keys), 3),
-                "y": short((other[key] for key in keys), 3),
-                "marker": {"symbol": symbol, "color": colour, "size": 9},
-                "hovertext": [plot_text(pair_name(*key[1:])) for key in keys],
-                "hovertemplate": "%{hovertext}<br>%{x:.2f} → %{y:.2f}<extra></extra>",
-            }
+            scatter(
+                "markers",
+                short((one[key] for key in keys), 3),
+                short((other[key] for key in keys), 3),
+                name=said,
+                marker={"symbol": symbol, "color": colour, "size": 9},
+                hovertext=[plot_text(pair_name(*key[1:])) for key in keys],
+                hovertemplate="%{hovertext}<br>%{x:.2f} → %{y:.2f}<extra></extra>",
+            )
         )
     figure = layout(460, margin={"l": 64, "r": 16, "t": 40, "b": 54})
     figure["xaxis"] = axis(plot_text(f"ρ in {names[0]}"), range=[-1.05, 1.05])

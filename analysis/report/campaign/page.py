@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unperturbed.analysis.pages.document import choice, document, folded, navigation, packed_block, write_page
+from unperturbed.analysis.pages.document import choice, document, folded, navigation, packed_block, section, write_page
 from unperturbed.analysis.report.campaign.changes import changes_section, details, details_dialog
 from unperturbed.analysis.report.campaign.content import (
     CounterSource,
     ReportContent,
     ReportSettings,
+    change_numbers,
+    configuration_results,
     described_metrics,
+    listed_changes,
     to_json,
 )
 from unperturbed.analysis.report.campaign.figures import Blocks, ReportView, drawn_blocks, shown
@@ -24,7 +27,6 @@ from unperturbed.analysis.report.campaign.reference import (
     reading_section,
     runs_section,
 )
-from unperturbed.analysis.report.campaign.results import change_key, configuration_results, listed_changes
 from unperturbed.analysis.report.campaign.setups import levels_section
 from unperturbed.analysis.report.campaign.trust import trust_section
 from unperturbed.analysis.report.campaign.verdicts import facts_section, result_section, top
@@ -81,31 +83,35 @@ def render(content: ReportContent) -> str:
     sizes = np.cumsum([len(change.reference) + len(change.observed) for _, change in every])
     listed = every[: min(_LISTED, int(np.searchsorted(sizes, _VALUES, side="right")))]
     described = described_metrics(content)
+    index = change_numbers(listed)
     blocks = drawn_blocks(ReportView(content, found, listed))
-    further = {_own_id(section): found for section, found in blocks.items() if section not in _WITH_FIGURES}
+    further = {_own_id(place): drawn for place, drawn in blocks.items() if place not in _WITH_FIGURES}
     small = not every or sizes[-1] <= _TWIN_MOST
     data = (
         tag("button", "verdicts.json", type="button", class_="save", data_packed=_TWIN, data_name="verdicts.json")
         if small
         else Html("verdicts.json is in the folder of this page")
     )
-    index = {change_key(result, change): place for place, (result, change) in enumerate(listed)}
+    # The worst pair before and after, then every configuration.
+    signals = blocks.get("signals", {})
+    no_traces = None if "traces" in signals else tag("p", "No traces are available.", class_="empty")
     sections = {
         "trust": trust_section(content, found, index, described),
         "levels": levels_section(content),
         "campaign": facts_section(content, data),
         "verdicts": result_section(content, found),
-        "changes": changes_section(found, listed, every, blocks.get("changes", {}), described),
-        "signals": _signals_section(blocks.get("signals", {})),
+        "changes": changes_section(found, index, every, blocks.get("changes", {}), described),
+        "signals": section("signals", "The signals over time", shown(signals), no_traces),
         "correlations": _correlation_section(blocks.get("correlations", {})),
         "alignment": _alignment_section(content.alignment, blocks.get("alignment", {})),
-        **{section: _further_section(section, shown) for section, shown in further.items()},
+        # Sections that only figures of other distributions have.
+        **{place: section(place, _section_title(place), shown(drawn)) for place, drawn in further.items()},
         "runs": runs_section(content.runs),
         "provenance": provenance_section(content, found, described),
         "reading": reading_section(),
         "method": method_section(content, found),
     }
-    present = [(name, _PLACES.get(name) or _section_title(name)) for name, section in sections.items() if section]
+    present = [(name, _PLACES.get(name) or _section_title(name)) for name, written in sections.items() if written]
     return document(
         f"{content.campaign}: measurement perturbation report",
         tag("a", "Skip to the metrics", href="#trust", class_="skip"),
@@ -125,9 +131,9 @@ def render_verdict(verdict: Verdict) -> str:
     return render(ReportContent(verdict.configuration, (verdict,), CounterSource("not recorded"), settings))
 
 
-def _own_id(section: str) -> str:
+def _own_id(place: str) -> str:
     """Return the id of a section that is added for figures: another one where the page has that section without any."""
-    return f"{section}-figures" if section in _PLACES else section
+    return f"{place}-figures" if place in _PLACES else place
 
 
 def write_report(path: str | os.PathLike[str], content: ReportContent) -> None:
@@ -141,17 +147,6 @@ def write_report(path: str | os.PathLike[str], content: ReportContent) -> None:
         What to show.
     """
     write_page(path, render(content))
-
-
-def _signals_section(blocks: Blocks) -> Html:
-    """Return the signals over time: the worst pair before and after, then every configuration."""
-    return tag(
-        "section",
-        tag("h2", "The signals over time"),
-        shown(blocks),
-        tag("p", "No traces are available.", class_="empty") if "traces" not in blocks else None,
-        id="signals",
-    )
 
 
 def _correlation_section(blocks: Blocks) -> Html | None:
@@ -188,11 +183,6 @@ def _introduction(example: AlignmentExample) -> Html:
         "Two runs are never equally fast. Dynamic time warping finds the intervals that show the same work, so "
         f"metrics can be compared across runs. {example.description} {judged}",
     )
-
-
-def _further_section(identity: str, blocks: Blocks) -> Html:
-    """Return a section that only figures of other distributions have."""
-    return tag("section", tag("h2", _section_title(identity)), shown(blocks), id=identity)
 
 
 def _section_title(identity: str) -> str:

@@ -6,15 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from unperturbed.analysis.metric_names import is_simulated, plain_name
-from unperturbed.analysis.pages.document import folded
+from unperturbed.analysis.pages.document import definitions, folded, section
 from unperturbed.analysis.pages.glossary import CAMPAIGN_TERMS, GLOSSARY
-from unperturbed.common.markup import Cell, Html, table, tag
+from unperturbed.common.markup import Cell, Html, TableColumns, table, table_of, tag
 from unperturbed.common.wording import correlation, counted, duration, listing, number
 
 if TYPE_CHECKING:
     from unperturbed.analysis.perturbation import CheckName
-    from unperturbed.analysis.report.campaign.content import ReportContent, RunRow
-    from unperturbed.analysis.report.campaign.results import ConfigurationResult
+    from unperturbed.analysis.report.campaign.content import ConfigurationResult, ReportContent, RunRow
     from unperturbed.collectors.data import Metric
 
 
@@ -40,40 +39,15 @@ def runs_section(runs: Sequence[RunRow]) -> Html | None:
         if len(shown) < len(runs)
         else ""
     )
-    heads: list[str | tuple[str, str]] = [
-        "run",
-        "configuration",
-        ("repetition", "which of the configuration's runs"),
-        ("attempt", "a failed run is repeated"),
-        "state",
-        "time",
-        "intervals",
-        ("layout", "number of the layout of the program's code; 0 is the program as its build made it"),
-        ("environment +", "bytes added to the environment, to vary the memory layout from run to run"),
-        ("load before", "the host's one-minute load average"),
-        "load after",
-        ("host meanwhile", "what the host did during the run; its whole state before and after is in verdicts.json"),
-        "error",
-    ]
-    return tag(
-        "section",
-        tag("h2", "Runs"),
+    whole = table_of("Every attempt at a run", _RUN_COLUMNS, shown, identity="runs-table", sortable=True)
+    return section(
+        "runs",
+        "Runs",
         tag(
             "p",
             f"{_run_counts(runs)}{rest} A load well above the others', before or after a run, is a reason to doubt it.",
         ),
-        tag(
-            "div",
-            table(
-                "Every attempt at a run",
-                heads,
-                [_run_cells(row) for row in shown],
-                identity="runs-table",
-                sortable=True,
-            ),
-            class_="tall",
-        ),
-        id="runs",
+        tag("div", whole, class_="tall"),
     )
 
 
@@ -83,28 +57,44 @@ def _run_counts(runs: Sequence[RunRow]) -> str:
     return f"{counted(len(runs), 'attempt')}: {listing(parts)}."
 
 
-def _run_cells(row: RunRow) -> list[Cell]:
+def _state(row: RunRow) -> Cell:
     sign = {"done": "✓ ", "failed": "✗ "}.get(row.state, "")
-    error = row.error if len(row.error) <= _ERROR_LENGTH else f"{row.error[:_ERROR_LENGTH]} …"
-    return [
-        Cell(row.run),
-        Cell(row.configuration),
-        Cell(str(row.repetition)),
-        Cell(str(row.attempt)),
-        Cell(f"{sign}{row.state}", class_=f"state {row.state}"),
-        Cell(duration(row.seconds), row.seconds),
-        Cell(number(row.intervals, 6), row.intervals),
-        Cell(number(row.layout, 6), row.layout),
-        Cell(number(row.environment_pad_bytes, 6), row.environment_pad_bytes),
-        Cell(_load(row.load_before), row.load_before),
-        Cell(_load(row.load_after), row.load_after),
-        Cell(row.host),
-        Cell(error, class_="error"),
-    ]
+    return Cell(f"{sign}{row.state}", class_=f"state {row.state}")
 
 
-def _load(load: float | None) -> str:
-    return "–" if load is None else f"{load:.2f}"
+def _error(row: RunRow) -> Cell:
+    shown = row.error if len(row.error) <= _ERROR_LENGTH else f"{row.error[:_ERROR_LENGTH]} …"
+    return Cell(shown, class_="error")
+
+
+def _load(load: float | None) -> Cell:
+    return Cell("–" if load is None else f"{load:.2f}", load)
+
+
+def _count(value: int | None) -> Cell:
+    return Cell(number(value, 6), value)
+
+
+_ENVIRONMENT = "bytes added to the environment, to vary the memory layout from run to run"
+_MEANWHILE = "what the host did during the run; its whole state before and after is in verdicts.json"
+_RUN_COLUMNS: TableColumns[RunRow] = (
+    ("run", lambda row: row.run),
+    ("configuration", lambda row: row.configuration),
+    (("repetition", "which of the configuration's runs"), lambda row: str(row.repetition)),
+    (("attempt", "a failed run is repeated"), lambda row: str(row.attempt)),
+    ("state", _state),
+    ("time", lambda row: Cell(duration(row.seconds), row.seconds)),
+    ("intervals", lambda row: _count(row.intervals)),
+    (
+        ("layout", "number of the layout of the program's code; 0 is the program as its build made it"),
+        lambda row: _count(row.layout),
+    ),
+    (("environment +", _ENVIRONMENT), lambda row: _count(row.environment_pad_bytes)),
+    (("load before", "the host's one-minute load average"), lambda row: _load(row.load_before)),
+    ("load after", lambda row: _load(row.load_after)),
+    (("host meanwhile", _MEANWHILE), lambda row: row.host),
+    ("error", _error),
+)
 
 
 def provenance_section(
@@ -112,6 +102,15 @@ def provenance_section(
 ) -> Html:
     """Return where every number comes from: runs behind each verdict, metrics, host and tools, spec."""
     spec = content.spec_text
+    groups = [
+        tag(
+            "section",
+            tag("h3", name),
+            definitions(((key, str(value)) for key, value in values.items()), "provenance"),
+            class_="group",
+        )
+        for name, values in content.provenance.items()
+    ]
     cut = f"\n… ({len(spec):,} characters in all)" if len(spec) > _SPEC_LENGTH else ""
     return folded(
         "provenance",
@@ -120,7 +119,7 @@ def provenance_section(
         tag("p", tag("b", f"Counters: {content.source.name}. "), content.source.sentence),
         _rests_on(found),
         _metrics(described),
-        tag("div", [_group(name, values) for name, values in content.provenance.items()], class_="groups"),
+        tag("div", groups, class_="groups"),
         tag("details", tag("summary", "The spec, as it was run"), tag("pre", spec[:_SPEC_LENGTH], cut))
         if spec
         else None,
@@ -161,35 +160,25 @@ def _rests_on(found: Sequence[ConfigurationResult]) -> Html | None:
 def _metrics(described: Mapping[str, Metric]) -> Html | None:
     if not described:
         return None
-    rows = [
-        [
-            tag("code", name),
-            plain_name(name) if plain_name(name) != name else "",
-            metric.meaning,
-            f"{metric.kind}{' (simulated)' if is_simulated(metric) and metric.kind != 'simulated' else ''}",
-            metric.source,
-            metric.unit,
-            ", ".join(metric.components),
-            "yes" if metric.scaled else "",
-        ]
-        for name, metric in described.items()
-    ]
-    heads: list[str | tuple[str, str]] = [
-        "metric",
-        "in plain words",
-        "meaning",
-        "kind",
-        "read by",
-        "unit",
-        ("computed from", "metrics that share a part are correlated by construction and never form a pair"),
-        ("extrapolated", "counted only part of the time, and scaled up"),
-    ]
-    return tag("div", tag("h3", "Metrics"), table("Every metric on this page", heads, rows))
+    shown = table_of("Every metric on this page", _METRIC_COLUMNS, described.values())
+    return tag("div", tag("h3", "Metrics"), shown)
 
 
-def _group(name: str, values: Mapping[str, str]) -> Html:
-    pairs = [tag("div", tag("dt", key), tag("dd", str(value))) for key, value in values.items()]
-    return tag("section", tag("h3", name), tag("dl", pairs, class_="provenance"), class_="group")
+def _kind(metric: Metric) -> str:
+    return f"{metric.kind}{' (simulated)' if is_simulated(metric) and metric.kind != 'simulated' else ''}"
+
+
+_SHARED = "metrics that share a part are correlated by construction and never form a pair"
+_METRIC_COLUMNS: TableColumns[Metric] = (
+    ("metric", lambda metric: tag("code", metric.name)),
+    ("in plain words", lambda metric: plain_name(metric.name) if plain_name(metric.name) != metric.name else ""),
+    ("meaning", lambda metric: metric.meaning),
+    ("kind", _kind),
+    ("read by", lambda metric: metric.source),
+    ("unit", lambda metric: metric.unit),
+    (("computed from", _SHARED), lambda metric: ", ".join(metric.components)),
+    (("extrapolated", "counted only part of the time, and scaled up"), lambda metric: "yes" if metric.scaled else ""),
+)
 
 
 _QUESTION = (
@@ -229,9 +218,7 @@ def reading_section() -> Html:
         tag("p", _QUESTION),
         tag("ol", [tag("li", tag("b", f"{name}. "), said) for name, said in _READING]),
         tag("h3", "Words"),
-        tag(
-            "dl", [tag("div", tag("dt", term), tag("dd", GLOSSARY[term])) for term in CAMPAIGN_TERMS], class_="glossary"
-        ),
+        definitions(((term, GLOSSARY[term]) for term in CAMPAIGN_TERMS), "glossary"),
     )
 
 
@@ -242,25 +229,19 @@ def method_section(content: ReportContent, found: Sequence[ConfigurationResult])
     aligned = listing([plain_name(name) for name in content.settings.align_on])
     statements = (
         "Baseline, inner and outer perturbation are those of Mytkowicz, Diwan, Hauswirth and Sweeney, “Understanding "
-        "Measurement "
-        "Perturbation in Trace-based Data”, sections 2.1, 2.2 and 2.3: Spearman's ρ of every pair of hardware "
-        "metrics within a run, "
-        "and of every hardware metric between aligned runs.",
+        "Measurement Perturbation in Trace-based Data”, sections 2.1, 2.2 and 2.3: Spearman's ρ of every pair of "
+        "hardware metrics within a run, and of every hardware metric between aligned runs.",
         f"Runs are aligned by dynamic time warping{f' on {aligned}' if aligned else ''} (Mytkowicz, Diwan, Hauswirth "
-        "and Sweeney, "
-        "“Aligning Traces for Performance Evaluation”, section 2), judged by milestone scores (section 4 there). An "
-        "outer correlation "
-        "of a metric that runs were aligned by is marked †.",
-        "Section 3.3 calls a deviation significant when it exceeds what baseline runs show among themselves. Here "
-        "the run is the unit: "
-        "each run gives one ρ, on Fisher's scale, and the confidence interval of the change comes from the variation "
-        "between runs. "
-        "Sampling intervals of one run follow one another and are not independent, so their number proves nothing.",
+        "and Sweeney, “Aligning Traces for Performance Evaluation”, section 2), judged by milestone scores (section 4 "
+        "there). An outer correlation of a metric that runs were aligned by is marked †.",
+        "Section 3.3 calls a deviation significant when it exceeds what baseline runs show among themselves. Here the "
+        "run is the unit: each run gives one ρ, on Fisher's scale, and the confidence interval of the change comes "
+        "from the variation between runs. Sampling intervals of one run follow one another and are not independent, "
+        "so their number proves nothing.",
         f"A change is unperturbed when its confidence interval at level {number(100 * (1 - 2 * alpha))} % (each side "
-        "at "
-        f"α = {number(alpha)}) lies within ±{correlation(tolerance)} (an equivalence test); perturbed when it is shown "
-        f"to lie beyond ±{correlation(tolerance)} (a minimum-effect test), shifted when only a change from zero is "
-        f"shown, each at α = {number(alpha)} after correction for all changes of the configuration; else undecided. "
+        f"at α = {number(alpha)}) lies within ±{correlation(tolerance)} (an equivalence test); perturbed when it is "
+        f"shown to lie beyond ±{correlation(tolerance)} (a minimum-effect test), shifted when only a change from zero "
+        f"is shown, each at α = {number(alpha)} after correction for all changes of the configuration; else undecided. "
         "“Not significant” alone is never “unperturbed”.",
         "A configuration is unperturbed only if all its changes are; otherwise its most serious change decides.",
         "Pairs in which one metric is computed from the other, and metrics without variation, are left out and "

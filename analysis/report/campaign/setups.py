@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 from unperturbed.analysis.levels import level_table
 from unperturbed.analysis.metric_names import plain_name
+from unperturbed.analysis.pages.document import section
 from unperturbed.analysis.perturbation import VERDICT_SIGNS
 from unperturbed.common.markup import Html, table, tag
 from unperturbed.common.wording import correlation, counted, listing, percent
 
 if TYPE_CHECKING:
     from unperturbed.analysis.perturbation import CheckName
-    from unperturbed.analysis.report.campaign.content import ReportContent
-    from unperturbed.analysis.report.campaign.results import ConfigurationResult
+    from unperturbed.analysis.report.campaign.content import ConfigurationResult, ReportContent
 
 SECOND = "B"
 """The configuration of the second command of `unperturbed compare`; the first is A, the baseline."""
@@ -120,18 +120,15 @@ def levels_section(content: ReportContent) -> Html | None:
     if not content.levels:
         return None
     made = level_table(content.levels, content.settings.alpha)
-    heads: list[str | tuple[str, str]] = [
-        (column.head, column.meaning) if column.meaning else column.head for column in made.columns
-    ]
+    heads = [(column.head, column.meaning) if column.meaning else column.head for column in made.columns]
     rows = [[cell if isinstance(cell, str) else cell.text for cell in row] for row in made.rows]
-    return tag(
-        "section",
-        tag("h2", "Totals: what increased, what decreased"),
+    return section(
+        "levels",
+        "Totals: what increased, what decreased",
         tag(
             "p",
             "Totals of a whole run, mean over the runs. A verdict is about correlations, which can stay the same "
             f"({VERDICT_SIGNS['unperturbed']}) even if a level falls by half.",
         ),
         table("Totals of both", heads, rows),
-        id="levels",
     )

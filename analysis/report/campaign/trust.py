@@ -7,18 +7,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from unperturbed.analysis.metric_names import meaning, plain_name
+from unperturbed.analysis.pages.document import definitions, section
 from unperturbed.analysis.perturbation import SEVERITY, VERDICT_MEANINGS, VERDICT_SIGNS
 from unperturbed.analysis.perturbation.verdict import change_weight
-from unperturbed.analysis.report.campaign.results import ChangeKey, change_key
+from unperturbed.analysis.report.campaign.changes import opening
+from unperturbed.analysis.report.campaign.content import ChangeKey, change_key
 from unperturbed.analysis.report.campaign.setups import all_setups
-from unperturbed.analysis.report.campaign.verdicts import advice, badge
+from unperturbed.analysis.report.campaign.verdicts import advice, badge, verdict_legend
 from unperturbed.common.markup import Cell, Content, Html, table, tag
 from unperturbed.common.wording import counted, first_of, listing
 
 if TYPE_CHECKING:
     from unperturbed.analysis.perturbation import Change, VerdictName
-    from unperturbed.analysis.report.campaign.content import ReportContent
-    from unperturbed.analysis.report.campaign.results import ConfigurationResult
+    from unperturbed.analysis.report.campaign.content import ConfigurationResult, ReportContent
     from unperturbed.collectors.data import Metric
 
 _SERIOUSNESS: Mapping[VerdictName, int] = {verdict: place for place, verdict in enumerate(reversed(SEVERITY))}
@@ -100,8 +101,7 @@ def _row_order(row: MetricRow) -> tuple[bool, bool, list[float]]:
 
 def trust_sentence(rows: Sequence[MetricRow], configurations: int) -> str:
     """Return one sentence on which metrics can be trusted everywhere."""
-    checked = [row for row in rows if any(row.verdicts)]
-    trusted = [row.name for row in checked if row.trusted]
+    checked, trusted, named = _trusted(rows)
     everywhere = "" if configurations == 1 else f" in all {configurations} configurations"
     if not checked:
         return "No metric was checked."
@@ -113,27 +113,26 @@ def trust_sentence(rows: Sequence[MetricRow], configurations: int) -> str:
                 "No metric is shown to be unperturbed; the cells show how many checks of each failed or are undecided."
             )
         return f"No metric can be trusted{everywhere}; the columns show where each can."
-    names = listing([plain_name(name) for name in trusted]) if len(trusted) <= _NAMED else ""
-    return (
-        f"{len(trusted)} of {counted(len(checked), 'metric')} can be trusted{everywhere}"
-        f"{f': {names}' if names else ''}."
-    )
+    return f"{len(trusted)} of {counted(len(checked), 'metric')} can be trusted{everywhere}{named}."
 
 
 def agreement_sentence(rows: Sequence[MetricRow]) -> str:
     """Return one sentence on which metrics go together in set-ups as they do in the baseline."""
-    checked = [row for row in rows if any(row.verdicts)]
-    alike = [row for row in checked if row.trusted]
+    checked, alike, named = _trusted(rows)
     if not checked:
         return "No metric was checked."
     if not alike:
         return "No metric is shown to correlate with all others as it does in the baseline."
-    names = listing([plain_name(row.name) for row in alike]) if len(alike) <= _NAMED else ""
     correlate = "correlates" if len(alike) == 1 else "correlate"
-    return (
-        f"{len(alike)} of {counted(len(checked), 'metric')} {correlate} with all others as in the baseline"
-        f"{f': {names}' if names else ''}."
-    )
+    return f"{len(alike)} of {counted(len(checked), 'metric')} {correlate} with all others as in the baseline{named}."
+
+
+def _trusted(rows: Sequence[MetricRow]) -> tuple[list[MetricRow], list[MetricRow], str]:
+    """Return the rows that were checked, those found unperturbed everywhere, and a few of these by name."""
+    checked = [row for row in rows if any(row.verdicts)]
+    trusted = [row for row in checked if row.trusted]
+    few = 0 < len(trusted) <= _NAMED
+    return checked, trusted, f": {listing([plain_name(row.name) for row in trusted])}" if few else ""
 
 
 def trust_section(
@@ -173,26 +172,22 @@ def trust_section(
     whole = table(
         "Metrics, and whether each can be trusted in each configuration", heads, body, row_attributes=attributes
     )
-    legend = [tag("li", badge(verdict), f" {VERDICT_MEANINGS[verdict]}") for verdict in reversed(tuple(VERDICT_SIGNS))]
-    return tag(
-        "section",
-        tag("h2", "Metrics that correlate alike" if comparing else "Metrics you may trust"),
+    return section(
+        "trust",
+        "Metrics that correlate alike" if comparing else "Metrics you may trust",
         tag(
             "p",
             tag("b", agreement_sentence(rows) if comparing else trust_sentence(rows, len(columns))),
             " A cell shows the most serious verdict of all checks of the metric, and how many checks have it. Click "
             "it for the worst.",
         ),
-        tag(
-            "ul",
-            legend,
+        verdict_legend(
+            reversed(tuple(VERDICT_SIGNS)),
             tag("li", tag("span", "–", class_="sign"), " collected, not checked; hover: why"),
-            class_="legend",
         ),
         tag("div", whole, class_="trust compact" if len(columns) > _WIDE else "trust"),
         tag("h3", "What to do"),
         _what_to_do(columns, content),
-        id="trust",
     )
 
 
@@ -217,14 +212,8 @@ def _cell(
         tag("span", VERDICT_SIGNS[found.verdict], class_="sign"),
         tag("span", f" {share}", class_="share"),
     ]
-    spoken = f"{found.verdict}, {share} checks"
-    place = index.get(change_key(result, found.worst))
-    style = f"badge {found.verdict}"
-    inside = (
-        tag("button", shown, type="button", data_change=place, aria_label=spoken, class_=style)
-        if place is not None
-        else tag("span", shown, title=spoken, class_=style)
-    )
+    number = index.get(change_key(result, found.worst))
+    inside = opening(number, shown, f"{found.verdict}, {share} checks", f"badge {found.verdict}")
     return Cell(inside, -_SERIOUSNESS[found.verdict])
 
 
@@ -233,15 +222,13 @@ def _what_to_do(columns: Sequence[ConfigurationResult], content: ReportContent) 
     advised: dict[tuple[str, ...], list[ConfigurationResult]] = {}
     for result in sorted(columns, key=lambda one: -_SERIOUSNESS[one.verdict]):
         advised.setdefault(advice(result, content), []).append(result)
-    return tag(
-        "dl",
-        [
-            tag(
-                "div",
-                tag("dt", badge(results[0].verdict), " ", first_of([result.configuration for result in results])),
-                tag("dd", tag("ul", [tag("li", sentence) for sentence in sentences])),
+    return definitions(
+        (
+            (
+                [badge(results[0].verdict), " ", first_of([result.configuration for result in results])],
+                tag("ul", [tag("li", sentence) for sentence in sentences]),
             )
             for sentences, results in advised.items()
-        ],
-        class_="todo",
+        ),
+        "todo",
     )

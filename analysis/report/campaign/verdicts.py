@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from unperturbed.analysis.metric_names import is_simulated, meaning
-from unperturbed.analysis.pages.document import moment
+from unperturbed.analysis.pages.document import definitions, moment, page_header, section
 from unperturbed.analysis.perturbation import (
     SEVERITY,
     VERDICT_MEANINGS,
@@ -29,8 +29,7 @@ from unperturbed.common.wording import correlation, counted, duration, first_of,
 
 if TYPE_CHECKING:
     from unperturbed.analysis.perturbation import CheckName, VerdictName
-    from unperturbed.analysis.report.campaign.content import ReportContent
-    from unperturbed.analysis.report.campaign.results import ConfigurationResult
+    from unperturbed.analysis.report.campaign.content import ConfigurationResult, ReportContent
 
 _NAMED = 6
 """A sentence with more names is not read."""
@@ -49,21 +48,15 @@ def badge(verdict: VerdictName) -> Html:
 
 def top(content: ReportContent, found: Sequence[ConfigurationResult]) -> Html:
     """Return the page's head: name, answer, what speaks against it, what counted."""
-    return tag(
-        "header",
-        tag(
-            "p",
-            "Unperturbed: do the metrics of these set-ups correlate alike?"
-            if all_setups(found)
-            else "Unperturbed: which numbers has measuring changed?",
-            class_="kicker",
-        ),
-        tag("h1", content.campaign),
+    return page_header(
+        "Unperturbed: do the metrics of these set-ups correlate alike?"
+        if all_setups(found)
+        else "Unperturbed: which numbers has measuring changed?",
+        content.campaign,
         tag("p", campaign_sentence([result for result in found if not result.is_sham], content), class_="answer"),
         doubts(content),
         failures(content),
         simulated_banner(content),
-        tag("noscript", tag("p", "Figures need JavaScript. Every number is in the tables too.", class_="note")),
     )
 
 
@@ -88,7 +81,7 @@ def by_weight(found: Sequence[ConfigurationResult]) -> list[tuple[int, Configura
 def facts_section(content: ReportContent, data: Html | None) -> Html:
     """Return what was run, when and where, notes on it, and a button that saves all numbers."""
     notes = [tag("p", note, class_="note") for note in content.notes]
-    return tag("section", tag("h2", "The campaign"), headline_facts(content, data), notes, id="campaign")
+    return section("campaign", "The campaign", headline_facts(content, data), notes)
 
 
 def headline_facts(content: ReportContent, data: Html | None = None) -> Html:
@@ -114,7 +107,7 @@ def headline_facts(content: ReportContent, data: Html | None = None) -> Html:
         ("Unperturbed", head.version),
         ("All numbers", data),
     ]
-    return tag("dl", [tag("div", tag("dt", name), tag("dd", value)) for name, value in facts if value], class_="facts")
+    return definitions(((name, value) for name, value in facts if value), "facts")
 
 
 def simulated_banner(content: ReportContent) -> Html:
@@ -159,20 +152,20 @@ def result_section(content: ReportContent, found: Sequence[ConfigurationResult])
             "There was nothing to check, or no configuration has enough finished runs; see the notes, the failures "
             "and the runs below."
         )
-        return tag("section", tag("h2", "Verdicts"), tag("p", said, class_="empty"), id="verdicts")
+        return section("verdicts", "Verdicts", tag("p", said, class_="empty"))
     cards = [_card(place, result, content) for place, result in by_weight(found)]
-    legend = [tag("li", badge(verdict), f" {VERDICT_MEANINGS[verdict]}") for verdict in VERDICT_SIGNS]
-    return tag(
-        "section",
-        tag("h2", "Verdicts"),
-        tag("ul", legend, class_="legend"),
-        tag("div", cards, class_="cards even" if len(found) in {2, 4} else "cards"),
-        id="verdicts",
-    )
+    style = "cards even" if len(found) in {2, 4} else "cards"
+    return section("verdicts", "Verdicts", verdict_legend(VERDICT_SIGNS), tag("div", cards, class_=style))
+
+
+def verdict_legend(verdicts: Iterable[VerdictName], *more: Html) -> Html:
+    """Return the meaning of the verdicts, an entry each in this order, and further entries."""
+    entries = [tag("li", badge(verdict), f" {VERDICT_MEANINGS[verdict]}") for verdict in verdicts]
+    return tag("ul", entries, *more, class_="legend")
 
 
 def _card(place: int, result: ConfigurationResult, content: ReportContent) -> Html:
-    added = [tag("div", tag("dt", what), tag("dd", much)) for what, much in overhead_words(result.overhead)]
+    added_to = first_name(result) if result.setup else " and ".join(result.references)
     return tag(
         "article",
         tag("h3", result.configuration, " ", badge(result.verdict)),
@@ -180,13 +173,8 @@ def _card(place: int, result: ConfigurationResult, content: ReportContent) -> Ht
         None if result.setup else tag("p", tag("b", "Software metrics in it: "), _software(result, content)),
         tag(
             "div",
-            tag(
-                "b",
-                f"More or less than {first_name(result)}:"
-                if result.setup
-                else f"Added to {' and '.join(result.references)}:",
-            ),
-            tag("dl", added, class_="added"),
+            tag("b", f"{'More or less than' if result.setup else 'Added to'} {added_to}:"),
+            definitions(overhead_words(result.overhead), "added"),
             class_="overhead",
         ),
         _check("inner", "Within a run", result),

@@ -15,7 +15,7 @@ from unperturbed.analysis.alignment import (
     milestone_scores,
     resample,
 )
-from unperturbed.analysis.alignment.scaling import percentile
+from unperturbed.analysis.alignment.prepared_runs import percentile
 from unperturbed.collectors.data import Metric, Trace
 from unperturbed.errors import DataError
 

@@ -4,7 +4,7 @@ import pytest
 from tests.analysis import simulate
 from tests.analysis.perturbation import naive
 from unperturbed.analysis.alignment import align_as_paper
-from unperturbed.analysis.alignment.paper import align_prepared
+from unperturbed.analysis.alignment.prepared_runs import align_prepared
 from unperturbed.analysis.perturbation import Baseline, combine_checks, outer_correlations
 from unperturbed.analysis.perturbation.baseline import OUTER_RUNS
 from unperturbed.analysis.perturbation.outer import OuterSettings, checked_outer_z

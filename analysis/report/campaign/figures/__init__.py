@@ -16,8 +16,7 @@ from dataclasses import dataclass, field, replace
 from unperturbed.analysis.pages.chart import Figure
 from unperturbed.analysis.pages.document import frame
 from unperturbed.analysis.perturbation import Change
-from unperturbed.analysis.report.campaign.content import ReportContent
-from unperturbed.analysis.report.campaign.results import ChangeKey, ConfigurationResult, change_key
+from unperturbed.analysis.report.campaign.content import ChangeKey, ConfigurationResult, ReportContent, change_numbers
 from unperturbed.common.extensions import records_in
 from unperturbed.common.markup import Content, Html, tag
 
@@ -38,7 +37,7 @@ class ReportView:
 
     def change_numbers(self) -> Mapping[ChangeKey, int]:
         """Return the number of each listed change, by which a click on it opens its details."""
-        return {change_key(result, change): number for number, (result, change) in enumerate(self.listed)}
+        return change_numbers(self.listed)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unperturbed.analysis.metric_names import is_simulated, plain_name
+from unperturbed.analysis.metric_names import plain_name
 from unperturbed.analysis.pages.chart import (
     Figure,
     axis,
@@ -16,6 +16,7 @@ from unperturbed.analysis.pages.chart import (
     label,
     layout,
     plot_text,
+    scatter,
     short,
     stacked,
 )
@@ -23,6 +24,7 @@ from unperturbed.analysis.perturbation import change_sentence, ranked_changes
 from unperturbed.analysis.perturbation.describe import mean_rho
 from unperturbed.analysis.report.campaign.content import described_metrics
 from unperturbed.analysis.report.campaign.figures import CaptionedFigure, FigureBlock, ReportFigure, ReportView
+from unperturbed.analysis.report.traces import TICKS, metric_title, mid_times, trace_name
 from unperturbed.common.markup import tag
 from unperturbed.common.wording import correlation
 
@@ -30,17 +32,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from unperturbed.analysis.perturbation import Change
-    from unperturbed.analysis.report.campaign.content import ReportContent
-    from unperturbed.analysis.report.campaign.results import ConfigurationResult
-    from unperturbed.collectors.data import Metric, Trace
+    from unperturbed.analysis.report.campaign.content import ConfigurationResult, ReportContent
+    from unperturbed.collectors.data import Trace
 
 _BEFORE_AFTER_POINTS = 400
 
 _Run = tuple[str, "Trace", float]
 """A run's name, its trace, its ρ of the pair."""
-
-TICKS: dict[str, Any] = {"tickformat": ",", "exponentformat": "SI"}
-"""Settings of an axis that shows counts."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +59,6 @@ def before_after(content: ReportContent, found: Sequence[ConfigurationResult]) -
 
     Below is the software metric that came in.
 
-    Notes
-    -----
     Figure 5 of Mytkowicz et al., "Understanding Measurement Perturbation in Trace-based Data". The runs are those whose
     ρ lies nearest to the mean of their configuration; of several software metrics the one with the most events is
     shown. None when the traces of the pair's runs are not at hand.
@@ -131,10 +127,10 @@ def _before_after_figure(
         )
         for column, (head, (name, _, value)) in zip(_COLUMNS, sides, strict=True)
     ]
-    data = []
+    data, muted = [], {"size": 12, "color": "@muted"}
     for row, (name, domain) in enumerate(zip(rows, domains, strict=True)):
         top = max(_top(trace[name]) for _, trace, _ in (good, spoilt) if name in trace.metrics)
-        notes.append(label(metric_title(described[name]), 0, domain[1], font={"size": 12, "color": "@muted"}))
+        notes.append(label(metric_title(described[name]), 0, domain[1], font=muted))
         last = row == len(rows) - 1
         for side, (run, trace, _) in enumerate((good, spoilt)):
             suffix = "" if row == side == 0 else str(2 * row + side + 1)
@@ -146,7 +142,10 @@ def _before_after_figure(
                 domain=domain, anchor=f"x{suffix}", range=[0, 1.06 * top], nticks=4, showticklabels=side == 0, **TICKS
             )
             if name not in trace.metrics:
-                notes.append(_not_collected(_COLUMNS[side], domain))
+                middle = sum(_COLUMNS[side]) / 2, sum(domain) / 2
+                notes.append(
+                    label("not collected in this run", *middle, xanchor="center", yanchor="middle", font=muted)
+                )
             colour = "@series-1" if side == 0 else f"@{change.verdict}"
             data.append(_before_after_line(run, trace, name, suffix, colour))
     figure["annotations"] = notes
@@ -166,28 +165,15 @@ def _top(values: NDArray[Any]) -> float:
 def _before_after_line(run: str, trace: Trace, name: str, suffix: str, colour: str) -> dict[str, Any]:
     """Return one signal; an empty one where the run lacks the metric, because an axis without a trace is not drawn."""
     held = name in trace.metrics
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": plot_text(run),
-        "x": mid_times(trace, _BEFORE_AFTER_POINTS) if held else [],
-        "y": short(bucket_means(trace[name], _BEFORE_AFTER_POINTS)) if held else [],
-        "xaxis": f"x{suffix}",
-        "yaxis": f"y{suffix}",
-        "line": {"color": colour, "width": 1.4},
-        "hovertemplate": "%{y:.4s} at %{x:.2f} s<extra></extra>",
-    }
-
-
-def _not_collected(column: tuple[float, float], domain: tuple[float, float]) -> dict[str, Any]:
-    centre = sum(column) / 2
-    return label(
-        "not collected in this run",
-        centre,
-        sum(domain) / 2,
-        xanchor="center",
-        yanchor="middle",
-        font={"size": 12, "color": "@muted"},
+    return scatter(
+        "lines",
+        mid_times(trace, _BEFORE_AFTER_POINTS) if held else [],
+        short(bucket_means(trace[name], _BEFORE_AFTER_POINTS)) if held else [],
+        name=plot_text(run),
+        xaxis=f"x{suffix}",
+        yaxis=f"y{suffix}",
+        line={"color": colour, "width": 1.4},
+        hovertemplate="%{y:.4s} at %{x:.2f} s<extra></extra>",
     )
 
 
@@ -218,19 +204,3 @@ def _block(view: ReportView) -> FigureBlock | None:
 
 
 BEFORE_AFTER = ReportFigure("before-after", "signals", _block, place=10)
-
-
-def trace_name(trace: Trace, configuration: str, place: int) -> str:
-    """Return the name of the run that a trace is of."""
-    return str(trace.attributes.get("run", f"{configuration} {place + 1}"))
-
-
-def mid_times(trace: Trace, points: int) -> list[float | None]:
-    """Return the middle of each interval in seconds, reduced to at most `points` points."""
-    middle = (trace.begin_ns + trace.end_ns) / 2e9
-    return short(bucket_means(middle, points), 5)
-
-
-def metric_title(metric: Metric) -> str:
-    """Return a metric's plain name, marked where it is simulated, safe for Plotly."""
-    return f"{plot_text(plain_name(metric.name), 40)}{' (simulated)' if is_simulated(metric) else ''}"

@@ -10,15 +10,15 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from unperturbed.analysis.metric_names import pair_name
-from unperturbed.analysis.pages.chart import SERIES, Figure, axis, layout, plot_text, short
+from unperturbed.analysis.pages.chart import SERIES, Figure, axis, layout, plot_text, scatter, short
 from unperturbed.analysis.perturbation.describe import mean_rho
+from unperturbed.analysis.report.campaign.content import changed_pairs
 from unperturbed.analysis.report.campaign.figures import CaptionedFigure, FigureBlock, ReportFigure, ReportView
-from unperturbed.analysis.report.campaign.results import changed_pairs
 from unperturbed.common.markup import tag
 
 if TYPE_CHECKING:
     from unperturbed.analysis.perturbation import Change, CheckName
-    from unperturbed.analysis.report.campaign.results import ConfigurationResult
+    from unperturbed.analysis.report.campaign.content import ConfigurationResult
 
 
 SCALES = {"signed": "ρ with its sign, −1 to 1", "paper": "as in the paper: |ρ|, 0.3 to 1"}
@@ -107,8 +107,6 @@ def _base(height: int, pairs: int, **settings: Any) -> dict[str, Any]:
 def baseline_by_run(found: Sequence[ConfigurationResult], baseline: str) -> Figure | None:
     """Draw each pair's ρ over the baseline runs in their order: how far ρ moves when nothing was changed.
 
-    Notes
-    -----
     Figure 3 of Mytkowicz et al., section 3.3.
     """
     pairs: dict[tuple[str, str], Change] = {}
@@ -184,8 +182,6 @@ def correlation_against_overhead(
 ) -> Figure | None:
     """Draw each pair's (inner) or metric's (outer) mean ρ against the instructions that each configuration added.
 
-    Notes
-    -----
     Figures 4 and 6 (inner), 7 and 8 (outer) of Mytkowicz et al., sections 3.4 and 3.5. There each point holds one
     software metric more than the point to its left; here configurations are ordered by what they add, and need not
     contain one another.
@@ -259,64 +255,38 @@ def _points(
 def _single_runs(points: Sequence[_Point], scale: str, name: str, style: Mapping[str, Any]) -> dict[str, Any]:
     """Return the single runs as faint dots, so that the mean's spread can be seen."""
     dots = [(100 * x, value) for x, rhos, _ in points for value in rhos]
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": name,
-        "legendgroup": name,
-        "showlegend": False,
-        "meta": scale,
-        "x": short((x for x, _ in dots), 3),
-        "y": _scaled([value for _, value in dots], scale),
-        "marker": {"color": style["line"]["color"], "size": 5},
-        "opacity": 0.45,
-        "hoverinfo": "skip",
-    }
+    return scatter(
+        "markers",
+        short((x for x, _ in dots), 3),
+        _scaled([value for _, value in dots], scale),
+        name=name,
+        legendgroup=name,
+        showlegend=False,
+        meta=scale,
+        marker={"color": style["line"]["color"], "size": 5},
+        opacity=0.45,
+        hoverinfo="skip",
+    )
 
 
 def _markers(added: Mapping[str, float]) -> list[dict[str, Any]]:
     line = {"color": "@axis", "width": 1, "dash": "dot"}
-    return [
-        {
-            "type": "line",
-            "xref": "x",
-            "yref": "paper",
-            "x0": 100 * x,
-            "x1": 100 * x,
-            "y0": 0,
-            "y1": 1,
-            "line": line,
-            "layer": "below",
-        }
-        for x in sorted({0.0, *added.values()})
-    ]
+    style = {"type": "line", "xref": "x", "yref": "paper", "y0": 0, "y1": 1, "line": line, "layer": "below"}
+    return [{**style, "x0": 100 * x, "x1": 100 * x} for x in sorted({0.0, *added.values()})]
 
 
 def _names(added: Mapping[str, float], span: float, baseline: str) -> list[dict[str, Any]]:
     """Return the configurations' names above their lines, each a step higher than a close neighbour."""
     names = sorted([(0.0, baseline), *((100 * x, name) for name, x in added.items())])
+    arrow: dict[str, Any] = {"showarrow": True, "arrowhead": 0, "arrowwidth": 1, "arrowcolor": "@axis"}
+    arrow["font"] = {"size": 12, "color": "@ink"}
     notes, step, before = [], 0, float("-inf")
     for x, name in names:
         step = (step + 1) % 4 if x - before < 0.13 * span else 0
         before = x
         right = x > 0.8 * span
-        notes.append(
-            {
-                "text": plot_text(name, 24),
-                "x": x,
-                "xref": "x",
-                "y": 1,
-                "yref": "paper",
-                "xanchor": "right" if right else "left",
-                "showarrow": True,
-                "arrowhead": 0,
-                "arrowwidth": 1,
-                "arrowcolor": "@axis",
-                "ax": 0,
-                "ay": -14 - 17 * step,
-                "font": {"size": 12, "color": "@ink"},
-            }
-        )
+        place = {"x": x, "xref": "x", "y": 1, "yref": "paper", "xanchor": "right" if right else "left"}
+        notes.append({**arrow, **place, "text": plot_text(name, 24), "ax": 0, "ay": -14 - 17 * step})
     return notes
 
 
@@ -335,37 +305,31 @@ def _baseline_block(view: ReportView) -> FigureBlock | None:
     )
 
 
-def _inner_block(view: ReportView) -> FigureBlock | None:
-    figure = correlation_against_overhead(view.results, "inner", view.baseline)
+def _overhead_block(view: ReportView, check: CheckName, where: str, text: str, more: str) -> FigureBlock | None:
+    figure = correlation_against_overhead(view.results, check, view.baseline)
     if figure is None:
         return None
-    caption = (
-        f"{colour_key(view.results, 'inner')} Faint dots are single runs. Configurations need not contain one another, "
-        "so lines only guide the eye. After figures 4 and 6 of the paper."
-    )
+    captioned = CaptionedFigure(figure, f"{colour_key(view.results, check)} {more}")
+    return FigureBlock([captioned], f"{where}, against the overhead of instrumentation", tag("p", text))
+
+
+def _inner_block(view: ReportView) -> FigureBlock | None:
     text = (
         "A level line is an unperturbed correlation. A small overhead is not a guarantee: a few per cent can be enough "
         "to break a line."
     )
-    heading = "Within a run, against the overhead of instrumentation"
-    return FigureBlock([CaptionedFigure(figure, caption)], heading, tag("p", text))
+    more = (
+        "Faint dots are single runs. Configurations need not contain one another, so lines only guide the eye. After "
+        "figures 4 and 6 of the paper."
+    )
+    return _overhead_block(view, "inner", "Within a run", text, more)
 
 
 def _outer_block(view: ReportView) -> FigureBlock | None:
-    figure = correlation_against_overhead(view.results, "outer", view.baseline)
-    if figure is None:
-        return None
-    return FigureBlock(
-        [CaptionedFigure(figure, f"{colour_key(view.results, 'outer')} After figures 7 and 8 of the paper.")],
-        "Across aligned runs, against the overhead of instrumentation",
-        tag(
-            "p",
-            (
-                "Each metric is correlated with itself in the reference runs. Near 1, the runs can be read as if "
-                "they were one."
-            ),
-        ),
+    text = (
+        "Each metric is correlated with itself in the reference runs. Near 1, the runs can be read as if they were one."
     )
+    return _overhead_block(view, "outer", "Across aligned runs", text, "After figures 7 and 8 of the paper.")
 
 
 BASELINE_BY_RUN = ReportFigure("baseline-by-run", "correlations", _baseline_block, place=10)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from unperturbed.analysis.metric_names import pair_name
 from unperturbed.analysis.pages.chart import (
+    LEGEND_ON_TOP,
     Figure,
     axis,
     interval_of,
@@ -19,14 +20,14 @@ from unperturbed.analysis.pages.chart import (
 )
 from unperturbed.analysis.pages.document import choice
 from unperturbed.analysis.perturbation import VERDICT_SIGNS, ranked_changes
+from unperturbed.analysis.report.campaign.content import ChangeKey, change_key
 from unperturbed.analysis.report.campaign.figures import CaptionedFigure, FigureBlock, ReportFigure, ReportView
-from unperturbed.analysis.report.campaign.results import ChangeKey, change_key
 from unperturbed.common.markup import tag
 from unperturbed.common.wording import number
 
 if TYPE_CHECKING:
     from unperturbed.analysis.perturbation import Change, CheckName
-    from unperturbed.analysis.report.campaign.results import ConfigurationResult
+    from unperturbed.analysis.report.campaign.content import ConfigurationResult
 
 
 FOREST_ROWS = 100
@@ -60,7 +61,7 @@ def forest(found: Sequence[ConfigurationResult], index: Mapping[ChangeKey, int],
         annotations=[
             label(f"<b>{spec[2]}</b>", 0, high) for (spec, _), (_, high) in zip(present, domains, strict=True)
         ],
-        legend={"orientation": "h", "x": 0, "y": 1, "yanchor": "top", "yref": "container"},
+        legend=LEGEND_ON_TOP,
     )
     ends = [end for result in shown for change in result.changes for end in interval_of(change)]
     span = max(1.08 * max(map(abs, ends)), 2 * shown[0].tolerance)

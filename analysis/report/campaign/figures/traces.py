@@ -3,33 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from unperturbed.analysis.metric_names import plain_name
-from unperturbed.analysis.pages.chart import (
-    SERIES,
-    Figure,
-    axis,
-    bucket_means,
-    bucket_width,
-    label,
-    layout,
-    plot_text,
-    short,
-    stacked,
-)
+from unperturbed.analysis.pages.chart import SERIES, Figure, bucket_means, bucket_width, plot_text
 from unperturbed.analysis.pages.document import choice
 from unperturbed.analysis.report.campaign.content import described_metrics
 from unperturbed.analysis.report.campaign.figures import CaptionedFigure, FigureBlock, ReportFigure, ReportView
-from unperturbed.analysis.report.campaign.figures.before_after import (
-    TICKS,
-    before_after,
-    metric_title,
-    mid_times,
-    trace_name,
-)
+from unperturbed.analysis.report.campaign.figures.before_after import before_after
+from unperturbed.analysis.report.traces import longest_seconds, metric_title, mid_times, panels_over_time, run_line
 from unperturbed.common.markup import tag
 from unperturbed.common.wording import counted
 
@@ -76,9 +61,7 @@ def trace_figures(content: ReportContent, first_choice: str) -> dict[str, Figure
     described = described_metrics(content)
     points = _points(content)
     ranges = {name: _range(content, name, points) for name in metrics}
-    longest = max(
-        (trace.end_ns[-1] / 1e9 for traces in content.traces.values() for trace in traces if len(trace)), default=1.0
-    )
+    longest = longest_seconds(trace for traces in content.traces.values() for trace in traces)
     chosen = first_choice if first_choice in metrics else next(iter(metrics), "")
     figures = {}
     for place, (configuration, traces) in enumerate(content.traces.items()):
@@ -88,7 +71,7 @@ def trace_figures(content: ReportContent, first_choice: str) -> dict[str, Figure
         figures[configuration] = Figure(
             f"traces-{place}",
             list(_run_lines(configuration, traces, metrics, software, points)),
-            _panels(software, longest, str(traces[0].attributes.get("clock", ""))),
+            _panels(software, longest, traces),
             f"Signals of configuration {configuration} over time: the chosen metric, then its software metrics.",
             group="trace-metric",
             chosen=chosen,
@@ -131,53 +114,24 @@ def _run_lines(
 ) -> list[dict[str, Any]]:
     lines = []
     for run, trace in enumerate(traces[:RUNS_SHOWN]):
-        stepped = {"line": {"color": SERIES[run], "width": 1.2, "shape": "hvh"}}
-        common = {
-            "type": "scatter",
-            "mode": "lines",
-            "name": plot_text(f"run {trace_name(trace, configuration, run)}"),
-            "legendgroup": str(run),
-            "x": {"shared": run},
-            "line": {"color": SERIES[run], "width": 1.6 if run == 0 else 1.2},
-            "opacity": 1 if run == 0 else 0.75,
-            "hovertemplate": "%{y:.4s} at %{x:.2f} s",
-        }
+        line = partial(run_line, trace, configuration, run, points=points, opacity=1 if run == 0 else 0.75)
+        smooth = {"color": SERIES[run], "width": 1.6 if run == 0 else 1.2}
+        stepped = {"color": SERIES[run], "width": 1.2, "shape": "hvh"}
+        lines += [line(name, line=smooth, meta=name) for name in metrics if name in trace.metrics]
         lines += [
-            {**common, "y": short(bucket_means(trace[name], points)), "meta": name}
-            for name in metrics
-            if name in trace.metrics
-        ]
-        lines += [
-            {
-                **common,
-                "y": short(bucket_means(trace[name], points)),
-                "yaxis": f"y{row}",
-                "showlegend": False,
-                **stepped,
-            }
+            line(name, line=stepped, yaxis=f"y{row}", showlegend=False)
             for row, name in enumerate(software, start=2)
             if name in trace.metrics
         ]
     return lines
 
 
-def _panels(software: Sequence[str], longest: float, clock: str) -> dict[str, Any]:
-    heights = [_HARDWARE_PX, *[_SOFTWARE_PX] * len(software)]
-    domains = stacked(heights, _GAP_PX)
-    figure = layout(
-        int(sum(heights) + _GAP_PX * len(software) + 110),
-        margin={"l": 72, "r": 16, "t": 60, "b": 50},
-        hovermode="x",
-        legend={"orientation": "h", "x": 0, "y": 1, "yanchor": "top", "yref": "container"},
-    )
-    names = ["", *(f"software metric <b>{plot_text(name)}</b>, events per interval" for name in software)]
-    figure["annotations"] = [label(text, 0, high) for text, (_, high) in zip(names, domains, strict=True)]
-    time = f"seconds since the first record{f' ({plot_text(clock)} clock)' if clock else ''}"
-    bottom = "" if len(domains) == 1 else str(len(domains))
-    figure["xaxis"] = axis(time, range=[0, longest], anchor=f"y{bottom}")
-    for row, domain in enumerate(domains, start=1):
-        own = {"rangemode": "tozero"} if row > 1 else {}
-        figure[f"yaxis{'' if row == 1 else row}"] = axis(domain=domain, nticks=5 if row == 1 else 3, **TICKS, **own)
+def _panels(software: Sequence[str], longest: float, traces: Sequence[Trace]) -> dict[str, Any]:
+    heads = ["", *(f"software metric <b>{plot_text(name)}</b>, events per interval" for name in software)]
+    heights, ticks = [_HARDWARE_PX, *[_SOFTWARE_PX] * len(software)], [5, *[3] * len(software)]
+    figure = panels_over_time(heads, heights, _GAP_PX, traces, longest, ticks)
+    for row in range(2, len(heads) + 1):
+        figure[f"yaxis{row}"]["rangemode"] = "tozero"
     return figure
 
 

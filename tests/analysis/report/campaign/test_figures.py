@@ -18,12 +18,11 @@ from unperturbed.analysis.pages.chart import Figure, bucket_means, plot_text, sh
 from unperturbed.analysis.perturbation.describe import mean_rho
 from unperturbed.analysis.perturbation.verdict import Overhead
 from unperturbed.analysis.report.alignment import score_shares
-from unperturbed.analysis.report.campaign.content import ReportContent
+from unperturbed.analysis.report.campaign.content import ReportContent, configuration_results, listed_changes
 from unperturbed.analysis.report.campaign.figures import ReportView, drawn_blocks
 from unperturbed.analysis.report.campaign.figures.before_after import before_after
 from unperturbed.analysis.report.campaign.figures.correlation import colour_key, total_overheads
 from unperturbed.analysis.report.campaign.figures.traces import neighbours
-from unperturbed.analysis.report.campaign.results import configuration_results, listed_changes
 
 
 @dataclass(frozen=True)

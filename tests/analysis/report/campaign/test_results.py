@@ -11,8 +11,12 @@ from hypothesis import strategies as st
 from unperturbed.analysis.metric_names import is_simulated, meaning, pair_name, plain_name
 from unperturbed.analysis.perturbation.describe import mean_rho
 from unperturbed.analysis.perturbation.verdict import SEVERITY, Overhead, Verdict, ranked_changes
-from unperturbed.analysis.report.campaign.content import ReportContent
-from unperturbed.analysis.report.campaign.results import changed_pairs, configuration_results, listed_changes
+from unperturbed.analysis.report.campaign.content import (
+    ReportContent,
+    changed_pairs,
+    configuration_results,
+    listed_changes,
+)
 from unperturbed.collectors.data import Metric
 
 

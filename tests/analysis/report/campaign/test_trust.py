@@ -9,8 +9,12 @@ import pytest
 from tests.analysis.report.campaign.test_page import Document
 from tests.analysis.report.synthetic import make_change
 from unperturbed.analysis.perturbation import VERDICT_SIGNS, Verdict, combine
-from unperturbed.analysis.report.campaign.content import CounterSource, ReportContent, described_metrics
-from unperturbed.analysis.report.campaign.results import configuration_results
+from unperturbed.analysis.report.campaign.content import (
+    CounterSource,
+    ReportContent,
+    configuration_results,
+    described_metrics,
+)
 from unperturbed.analysis.report.campaign.trust import (
     metric_rows,
     metric_verdicts,

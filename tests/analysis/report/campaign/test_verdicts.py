@@ -11,8 +11,12 @@ from tests.analysis.report.synthetic import make_change
 from unperturbed.analysis.perturbation import describe
 from unperturbed.analysis.perturbation.verdict import Overhead
 from unperturbed.analysis.report.campaign import verdicts
-from unperturbed.analysis.report.campaign.content import CounterSource, ReportContent, ReportSettings
-from unperturbed.analysis.report.campaign.results import ConfigurationResult
+from unperturbed.analysis.report.campaign.content import (
+    ConfigurationResult,
+    CounterSource,
+    ReportContent,
+    ReportSettings,
+)
 from unperturbed.common import wording
 
 RUNS = (tuple(f"b{i}" for i in range(10)), tuple(f"c{i}" for i in range(5)))
