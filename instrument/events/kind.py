@@ -1,11 +1,11 @@
-"""What a kind of software event is, and what it sees of a parsed text. The modules of `kinds` define them.
+"""What a kind of software event is, and what it sees of a parsed text. Each module of `kinds` defines one.
 
 Other distributions add theirs: they name a class in the group `unperturbed.event_kinds`, as in this pyproject.toml::
 
     [project.entry-points."unperturbed.event_kinds"]
     goto = "my_package.goto:Goto"
 
-The wrapper of a compiler loads the kinds that are in use, and no others; so their modules import little. It sees
+The wrapper of a compiler loads the kinds that are in use, and no others; so a module of a kind imports little. It sees
 functions, what happens in bodies, and where that can be counted: `finding` fills these from libclang's syntax tree, and
 a kind needs no libclang of its own.
 """
@@ -161,8 +161,6 @@ class CompiledKind(EventKind):
         The search of the text.
     metrics : sequence of tuple of int and Selected
         The metrics of this kind, with their indices in the search.
-    places : mapping of int to tuple of str and int
-        File and line of each metric, by its index, whose target names these.
     within_bodies : bool
         Sites are inside bodies, not at their beginnings alone.
     reads_expressions : bool
@@ -200,7 +198,6 @@ class CompiledKind(EventKind):
     def __init__(self, search: SiteSearch, metrics: Sequence[tuple[int, Selected]]) -> None:
         self.search = search
         self.metrics = metrics
-        self.places = {index: place for index, metric in metrics if (place := self.line_of(metric.target))}
 
     def at_function(self, function: ParsedFunction) -> None:
         """Add the sites of a function as a whole."""

@@ -1,1 +1,1 @@
-"""The kinds of software events, found by themselves (`event.event_kinds`)."""
+"""The kinds of software events, one a module; found by themselves (`event.event_kinds`)."""

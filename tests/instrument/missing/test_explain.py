@@ -10,8 +10,9 @@ import re
 import pytest
 
 from unperturbed.instrument.events import parse_event
-from unperturbed.instrument.events.kinds.functions import Call
-from unperturbed.instrument.events.kinds.variables import Gauge, Write
+from unperturbed.instrument.events.kinds.call import Call
+from unperturbed.instrument.events.kinds.gauge import Gauge
+from unperturbed.instrument.events.kinds.write import Write
 from unperturbed.instrument.missing import missing_metrics
 from unperturbed.instrument.missing.names import Occurrence, occurrences
 

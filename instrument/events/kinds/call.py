@@ -1,4 +1,4 @@
-"""Functions: entered, returned from, called."""
+"""Direct calls of a function."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from unperturbed.instrument.events.kind import (
     FUNCTION_FORM,
     Body,
     CompiledKind,
-    InsertionPoint,
     ParsedFunction,
     is_within,
     matches,
@@ -19,45 +18,6 @@ from unperturbed.instrument.events.targets import Need, need_of_name
 
 if TYPE_CHECKING:
     from unperturbed.instrument.events.event import Event
-
-
-class Enter(CompiledKind):
-    """A function's body is entered."""
-
-    name = "enter"
-    keys = ("enter",)
-    meaning = "a function's body is entered: name or glob, ns::f in C++, f(int, char) for one overload"
-    example = "compress_block"
-    pattern = FUNCTION
-    form = FUNCTION_FORM
-    order = 1
-    within_bodies = False
-
-    def at_function(self, function: ParsedFunction) -> None:
-        """Count at the opening brace."""
-        for index, metric in self.metrics:
-            if matches(function.names, metric.target):
-                at = max(function.start, int(function.cursor.location.offset))
-                self.search.add(index, function, InsertionPoint("block", function.opening, function.opening, at))
-
-
-class Return(CompiledKind):
-    """A return statement, or the end, of a function is reached."""
-
-    name = "return"
-    keys = ("return",)
-    meaning = "a return statement, or the end, of a function is reached: name or glob"
-    example = "search"
-    pattern = FUNCTION
-    form = FUNCTION_FORM
-    order = 7
-
-    def in_body(self, function: ParsedFunction, body: Body) -> None:
-        """Count before each return and at the closing brace."""
-        for index, metric in self.metrics:
-            if matches(function.names, metric.target):
-                for point in body.returns:
-                    self.search.add(index, function, point)
 
 
 class Call(CompiledKind):

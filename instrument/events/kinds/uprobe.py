@@ -1,0 +1,24 @@
+"""Functions of a binary, counted by the kernel."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from unperturbed.instrument.events.kind import ProbeKind
+
+
+class Uprobe(ProbeKind):
+    """A function of a binary is entered."""
+
+    name = "uprobe"
+    keys = ("probe", "uprobe")
+    meaning = "a function of a binary is entered, counted by the kernel at about 1 us per hit: binary:function"
+    example = "xz:lzma_code"
+    pattern = r"[^:\s][^:]*:\S+"
+    form = "binary:function, such as xz:lzma_code"
+    order = 9
+    place = "function"
+
+    @classmethod
+    def find(cls, binary: Any, target: str) -> Sequence[tuple[str, int, int]]:
+        """Return the functions of a name or glob."""
+        return [(function.name, function.offset, 0) for function in binary.find_functions(target)]

@@ -1,0 +1,26 @@
+"""Static probes of a binary, counted by the kernel."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from unperturbed.instrument.events.kind import ProbeKind
+
+
+class Usdt(ProbeKind):
+    """A static probe of a binary is passed."""
+
+    name = "usdt"
+    keys = ("probe", "usdt")
+    meaning = "a static probe of a binary is passed, counted by the kernel at about 1 us per hit: binary:provider:name"
+    example = "libstdc++.so.6:libstdcxx:throw"
+    pattern = r"[^:\s][^:]*:[\w*?-]+:[\w*?-]+"
+    form = "binary:provider:name, such as libstdc++.so.6:libstdcxx:throw"
+    order = 10
+    place = "static probe"
+
+    @classmethod
+    def find(cls, binary: Any, target: str) -> Sequence[tuple[str, int, int]]:
+        """Return the static probes of a provider and a name, either of which may be a glob."""
+        provider, _, name = target.partition(":")
+        found = binary.find_static_probes(provider, name)
+        return [(f"{probe.provider}:{probe.name}", probe.offset, probe.semaphore) for probe in found]

@@ -1,0 +1,91 @@
+"""Writes of a variable or a field."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from unperturbed.instrument.events.kind import (
+    NAME,
+    WORD,
+    Body,
+    CompiledKind,
+    ParsedFunction,
+    Variable,
+    is_within,
+    matches,
+)
+from unperturbed.instrument.events.targets import Need, need_of_name
+
+if TYPE_CHECKING:
+    from unperturbed.instrument.events.event import Event
+
+_ASSIGNED = r"(?:\[[^]\n]*\])*\s*(?:\+\+|--|(?:[-+*/%&|^]|<<|>>)?=(?!=))"
+
+
+class Write(CompiledKind):
+    """A variable or a field is assigned, incremented or decremented."""
+
+    name = "write"
+    keys = ("write",)
+    meaning = "an assignment, compound assignment, ++ or -- of a variable x, a field Type.field or a local function::x"
+    example = "Stack.depth"
+    pattern = rf"{NAME}(?:\.{WORD})?"
+    form = "a variable x, a field Type.field or a local function::x"
+    filters = ("in", "file", "add", "threads")
+    order = 3
+    reads_expressions = True
+    reads_records = True
+    named = ("variable", "field")
+    enumerating = (("write", "*"), ("gauge", "no_such_variable"))  # local variables are noted for gauges alone
+    written_as = r"(?:\+\+|--)[\w\s.>-]*\b{0}\b|\b{0}\b" + _ASSIGNED
+
+    def in_body(self, function: ParsedFunction, body: Body) -> None:
+        """Count at assignments; note where an address is taken, as writes through it are not counted."""
+        for point, left in body.assignments:
+            for index in self._written(function, left):
+                self.search.add(index, function, point)
+        for offset, operand in body.addresses:
+            for index in self._written(function, operand):
+                self.search.note_uncounted(index, offset, "address taken: writes through it are not counted")
+
+    def at_variable(self, variable: Variable) -> None:
+        """Note a variable that is initialised where it is declared, which is not an assignment."""
+        function = variable.function
+        metrics = [pair for pair in self.metrics if function is None or is_within(pair[1], function)]
+        if variable.in_system_header or not metrics:
+            return
+        found = self.search.initialised_names(variable.cursor, function)
+        if found is None:
+            return
+        names, records = found
+        for index, metric in metrics:
+            holder, is_field, _ = metric.target.rpartition(".")
+            if matches(records if is_field else names, holder if is_field else metric.target):
+                offset = variable.cursor.location.offset
+                self.search.note_uncounted(index, offset, "an initialiser: not counted as a write")
+
+    def _written(self, function: ParsedFunction, expression: Any) -> set[int]:
+        """Return the indices of the metrics whose variable or field holds the object that an lvalue designates."""
+        metrics = [(index, metric) for index, metric in self.metrics if is_within(metric, function)]
+        found: set[int] = set()
+        for names, is_field in self.search.written_objects(function, expression) if metrics else ():
+            found |= {
+                index
+                for index, metric in metrics
+                if ("." in metric.target) == is_field and matches(names, metric.target)
+            }
+        return found
+
+    @classmethod
+    def need(cls, event: Event) -> Need:
+        """Return the need of a name that is written."""
+        return need_of_name(event, event.target, use="written")
+
+    @classmethod
+    def propose(cls, target: str, names: Mapping[str, set[str]], words: Sequence[str]) -> set[str]:
+        """Return the fields and variables, and the words in the target's own scope: parameters are in no list."""
+        scoped = {
+            f"{scope}{mark}{word}" for mark in ("::", ".") if (scope := target.rpartition(mark)[0]) for word in words
+        }
+        return names.get("field", set()) | names.get("variable", set()) | scoped
