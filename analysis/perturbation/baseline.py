@@ -129,7 +129,7 @@ class Baseline:
         require_traces(traces)
         if len(traces) < MINIMUM_RUNS:
             raise DataError(
-                f"{name}: {len(traces)} runs, and at least {MINIMUM_RUNS} are needed (10 are advised): run more"
+                f"{name}: {len(traces)} runs, but at least {MINIMUM_RUNS} are needed (10 are advised): run more"
             )
         self.name, self.alpha, self.tolerance = name, alpha, tolerance
         self.traces = tuple(traces)

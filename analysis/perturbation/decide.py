@@ -110,7 +110,8 @@ def combine_checks(configuration: str, *checks: Verdict) -> Verdict:
             )
         if first.method != other.method and "paper" in (first.method, other.method):
             raise DataError(
-                f"configuration {configuration!r}: one check was made by {first.method}, another by {other.method}"
+                f"configuration {configuration!r}: one check was made by {first.method}, another by {other.method}; "
+                "make both by one method"
             )
     changes = tuple(change for check in checks for change in check.changes)
     if first.method != "paper":  # whose rule knows no family

@@ -179,7 +179,7 @@ def evidence_section(
     `figures`: The forest plot of each subset; None where it has no changes.
     """
     if not plan.subsets:
-        said = "No subset is certified, so there is no evidence to show. The attempts are shown below."
+        said = "No subset is certified: no evidence to show. The attempts are shown below."
         return tag("section", tag("h2", "Evidence"), tag("p", said, class_="empty"), id="evidence")
     return tag(
         "section",

@@ -127,7 +127,7 @@ def _metric_columns(
     names = [name for name in others if _is_numeric(frame, name)]
     texts = [name for name in others if name not in names]
     if not names:
-        refuse(path, f"no column but {listing(roles.values())} holds numbers, so there is no metric", line_of(0))
+        refuse(path, f"no column but {listing(roles.values())} holds numbers: no metric to import", line_of(0))
     if not texts:
         return names, []
     return names, [

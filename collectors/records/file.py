@@ -212,18 +212,17 @@ def create_record_file(path: Path, setup: Setup) -> None:
     """Create the record file at its full size, zero-filled: a full disk fails now, and no record waits for the disk."""
     if len(setup.events) > MOST_EVENTS:
         raise HostError(
-            f"{len(setup.events)} hardware events in one run; a record holds {MOST_EVENTS}. Ask for fewer, or split "
-            "them"
+            f"{len(setup.events)} hardware events in one run exceed the limit of {MOST_EVENTS}: request fewer, or "
+            "split them"
         )
     if len(setup.probes) > _PROBES:
         raise HostError(
-            f"{len(setup.probes)} probes of the kernel in one run; a record holds {_PROBES}. Ask for fewer, or split "
-            "them"
+            f"{len(setup.probes)} kernel probes in one run exceed the limit of {_PROBES}: request fewer, or split them"
         )
     if setup.probes and setup.source != NONE and find_source(setup.source).simulated:
         raise HostError(
-            f"{setup.probes[0].name}: a probe of the kernel cannot be set under the simulator, which would take its "
-            "breakpoint for the program's own; take real counters or the kernel's, or leave it out"
+            f"{setup.probes[0].name}: kernel probes do not work under the simulator, which would take their "
+            "breakpoints for the program's own; use hardware or kernel counters, or leave it out"
         )
     header = np.zeros((), HEADER)
     values: dict[str, object] = {
@@ -300,9 +299,9 @@ def read_record_file(path: Path, setup: Setup) -> Records:
     }
     for name, value in asked.items():
         if int(header[name]) != value:
-            raise RunError(f"{path}: {name} is {int(header[name]):,}, {value:,} expected; {overwritten}")
+            raise RunError(f"{path}: {name} is {int(header[name]):,}, expected {value:,}; {overwritten}")
     if int(header["state"]) >= len(_STATES):
-        raise RunError(f"{path}: there is no state {int(header['state']):,} of a run; {overwritten}")
+        raise RunError(f"{path}: unknown run state {int(header['state']):,}; {overwritten}")
     version = int(header["papi_version"])
     taken = min(int(header["taken"]), setup.capacity)
     rows = np.frombuffer(data, setup.record, taken, HEADER.itemsize)

@@ -175,7 +175,7 @@ class Manifest:
                 ) from None
             if "disk" in str(error):
                 raise HostError(f"{path}: {error}: is the disk full, or are files limited (ulimit -f)?") from None
-            raise SpecError(f"{path}: the campaign's manifest cannot be opened ({error})") from None
+            raise SpecError(f"{path}: cannot open the campaign's manifest ({error})") from None
         except sqlite3.DatabaseError as error:
             raise SpecError(
                 f"{path}: not a campaign's manifest ({error}); choose another folder with --campaign"

@@ -269,7 +269,7 @@ def cancel(spec: CampaignSpec, folder: Path) -> int:
         with Manifest(path, read_only=True) as manifest:
             identity, kind = str(manifest.fact("id")), kind_of(manifest)
     if spec.nodes is None or kind is None:
-        raise SpecError(f"{folder} holds no campaign on nodes, so there is nothing to cancel")
+        raise SpecError(f"{folder} holds no campaign on nodes: nothing to cancel")
     (folder / FOLDER).mkdir(exist_ok=True)
     (folder / FOLDER / _CANCELLED).touch()
     engine = engine_of(spec.nodes, folder.absolute(), identity)

@@ -75,8 +75,8 @@ class _Loader(yaml.SafeLoader):
             mark, name = key.start_mark, (key.tag, str(key.value))
             if name in first:
                 raise _RepeatedKeyError(
-                    f"{mark.line + 1}:{mark.column + 1}: the key `{key.value}` appears here a second time "
-                    f"(first in line {first[name].line + 1}); remove one"
+                    f"{mark.line + 1}:{mark.column + 1}: duplicate key `{key.value}` (first in line "
+                    f"{first[name].line + 1}); remove one"
                 )
             first[name] = mark
         return super().construct_mapping(node, deep=deep)
@@ -101,7 +101,7 @@ def run_compiler(
     So is, once, that metrics count in a campaign only.
     """
     if not command:
-        raise SpecError("no compiler command is given; write it behind --, as in: -- gcc -O2 -c x.c")
+        raise SpecError("no compiler command: write it after --, as in: -- gcc -O2 -c x.c")
     software = read_metrics(metrics_file)
     folder = metrics_file.with_name(metrics_file.name + (".sham" if sham else "") + ".toolchain").absolute()
     if runtime and software:
@@ -137,7 +137,7 @@ def read_metrics(path: Path) -> dict[str, Event]:
         root = loader.get_single_node()
         described = loader.construct_document(root) if root is not None else None
     except OSError as error:
-        raise SpecError(f"{path}: the metrics file cannot be read ({error.strerror})") from None
+        raise SpecError(f"{path}: cannot read the metrics file ({error.strerror})") from None
     except _RepeatedKeyError as error:
         raise SpecError(f"{path}:{error}") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:  # such as a date that there is not
@@ -148,9 +148,7 @@ def read_metrics(path: Path) -> dict[str, Event]:
     keys = ("software",) if "software" in found or not isinstance(below, dict) else ("measure", "software")
     software = (found if len(keys) == 1 else below or {}).get("software")
     if not isinstance(software, dict):
-        raise SpecError(
-            f"{path}: it has no mapping `software:`, such as software: {{blocks: {{enter: compress_block}}}}"
-        )
+        raise SpecError(f"{path}: no mapping `software:`, such as software: {{blocks: {{enter: compress_block}}}}")
     assert root is not None, "a mapping was found in it"
     places = {loader.construct_object(key): key.start_mark for key, _ in _at(root, keys)}
     events, faults = {}, []
