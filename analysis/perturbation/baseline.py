@@ -414,7 +414,7 @@ class Baseline:
 
 
 def _names(trace: Trace) -> set[str]:
-    """Return the names of a run's metrics but for times of scaled counts: whether there are some is left to chance."""
+    """Return the names of a run's metrics without the times of scaled counts, which only some runs have."""
     return {name for name in trace.metrics if not name.endswith(comparable.SCALING)}
 
 

@@ -1,4 +1,4 @@
-"""What may be compared: metrics, pairs, and runs that fit together; all refusals are here."""
+"""Choose comparable metrics, pairs and runs, and refuse all others."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SCALING = (".enabled_ns", ".running_ns")
 def compared_metrics(
     trace: Trace, names: Sequence[str] | None, *, software: bool = False
 ) -> tuple[tuple[str, ...], Excluded]:
-    """Choose the metrics to compare: hardware, simulated, and what is derived from these alone.
+    """Choose the metrics to compare: hardware, simulated, and those derived from these alone.
 
     `names`: The metrics, of whatever kind. None for all that are hardware, simulated or derived from such, and where
     there is none of these for those of the operating system.

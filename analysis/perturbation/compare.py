@@ -1,4 +1,4 @@
-"""Runs against runs: how much each coefficient changed, how sure that is, and how many runs would make it sure.
+"""Compare runs with runs: how much each coefficient changed, how certainly, and how many runs would decide it.
 
 Three questions are asked of every change, and each has its own null hypothesis:
 
@@ -313,7 +313,7 @@ class Spreads:
     none: NDArray[np.bool_]
 
     def notes(self, k: int, r: int) -> tuple[str, ...]:
-        """Return what a reader must know of each, for k reference and r checked runs."""
+        """Return the caveats of each comparison of k reference and r checked runs."""
         return _notes(self.none, self.reference, self.observed, k, r)
 
 

@@ -140,7 +140,7 @@ def _check_throttling(records: Records, counts: NDArray[np.int64], attributes: M
 
 
 def _facts(records: Records, rows: NDArray[Any], missed: NDArray[np.int64]) -> dict[str, Any]:
-    """Return what is known of the sampling itself, to be kept with the trace."""
+    """Return facts about the sampling itself, to be kept with the trace."""
     lengths = np.diff(rows["monotonic_ns"]) / 1e6
     facts: dict[str, Any] = {
         "wall_seconds": int(rows["monotonic_ns"][-1] - rows["monotonic_ns"][0]) / 1e9,
@@ -177,7 +177,7 @@ def derived_metric(name: str, expression: MetricExpression, known: Mapping[str, 
 
 
 def milestone(name: str, means: str = "compiled", *, semantics: Semantics = "counter") -> Metric:
-    """Describe a software metric, by what counts it.
+    """Describe a software metric by its collector.
 
     `means`: `compiled` into the program, `kernel` (a probe), `preload` (a library in between), `python` (an import
     hook).
@@ -239,7 +239,7 @@ _FATAL: Mapping[Mark, str] = MappingProxyType(
     {
         Mark.EXEC: "the program replaced itself by another (exec), and its counters ended there. Measure that other "
         "program itself",
-        Mark.SHARED_FORK: "a child made by a bare system call counted into the program's own counters; take sampler: "
+        Mark.SHARED_FORK: "a child made by a bare system call counted into the program's own counters; use sampler: "
         "inside",
         Mark.UNSHARED: "counters of a part of the program could not be shared with the observer: it was not linked "
         "by {cc} or {cxx}, or the "

@@ -236,7 +236,7 @@ def throttling(records: Records, counts: NDArray[np.int64], period: int) -> Lite
 
 
 def describe_overflows(counts: NDArray[np.int64], period: int) -> dict[str, Any]:
-    """Return what a trace keeps of its intervals by work.
+    """Return a trace's description of its intervals by work.
 
     `counts`: array of int64, shape (records,). Cumulative count of the event that ends intervals.
     Result: `skid_median` and `skid_p99`, in counts; NaN where no overflow ended an interval.

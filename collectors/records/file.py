@@ -320,6 +320,6 @@ def read_record_file(path: Path, setup: Setup) -> Records:
 
 
 def deltas(column: Sequence[int] | NDArray[Any]) -> NDArray[np.int64]:
-    """Return what a cumulative counter gained from each record to the next, shape (records − 1,)."""
+    """Return the increments of a cumulative counter from each record to the next, shape (records − 1,)."""
     values = np.asarray(column, dtype=np.int64)
     return values[1:] - values[:-1]

@@ -298,7 +298,7 @@ class RunResult:
 
 
 def _claim(manifest: Manifest, spec: CampaignSpec, purpose: str) -> None:
-    """Tie the folder to this spec and purpose; start it anew if another spec has no finished runs in it."""
+    """Tie the folder to this spec and purpose; start it again if another spec has no finished runs in it."""
     check_owner(manifest, spec, purpose)
     if manifest.fact("spec_digest") not in (None, spec.digest):
         manifest.clear()

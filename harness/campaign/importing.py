@@ -189,7 +189,7 @@ def _files_of(found: Mapping[str, list[Trace]]) -> list[dict[str, Any]]:
 
 
 def _write(folder: Path, imported: Imported, found: Mapping[str, list[Trace]]) -> None:
-    """Write the folder aside, then rename it: there is a whole campaign or none."""
+    """Write the folder aside, then rename it: the campaign appears whole or not at all."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with scratch_folder("import", folder.parent) as aside:
         place = aside / folder.name
@@ -262,7 +262,7 @@ _LOOKED_AT = 20
 
 
 def what_to_type(path: Path) -> str:
-    """Return which command takes a file or folder of another tool; '' for what is of none."""
+    """Return the command that reads a file or folder of another tool; '' if none does."""
     try:
         files = find_files(path)[:_LOOKED_AT]
     except (DataError, OSError):

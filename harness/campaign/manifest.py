@@ -262,7 +262,7 @@ class Manifest:
                 self._change("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, json.dumps(value)))
 
     def clear(self) -> None:
-        """Delete everything: the folder's campaign starts anew."""
+        """Delete everything: the folder's campaign starts again."""
         with self._transaction():
             for table in ("failures", "totals", "runs", "facts"):
                 if self._has(table):
@@ -299,7 +299,7 @@ class Manifest:
             self._change("UPDATE runs SET state = 'planned' WHERE state IN ('running', 'failed')")
 
     def redo(self, ids: Iterable[str]) -> None:
-        """Plan these finished runs again: what they recorded is lost."""
+        """Plan these finished runs again: their records are lost."""
         with self._transaction():
             self._db.executemany("UPDATE runs SET state = 'planned' WHERE id = ?", ((run,) for run in ids))
 

@@ -155,7 +155,7 @@ def _coarse(interval_ns: int, clock: str) -> str:
 
 
 def _interval_for(records: int, duration_ns: int, clock: str) -> tuple[int, str]:
-    """Return the interval that gives about so many records, and a note when the clock is too coarse for it."""
+    """Return the interval that gives about this number of records, and a note when the clock is too coarse for it."""
     if clock == "work":
         return max(1, round(duration_ns / records)), ""  # quanta: the simulator has no smaller unit
     exact = round(duration_ns / records, -5)  # a tenth of a millisecond

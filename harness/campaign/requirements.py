@@ -72,7 +72,7 @@ def check_sampled_program(spec: CampaignSpec) -> None:
 
 
 def check_clock(spec: CampaignSpec, passes: Passes) -> None:
-    """Refuse intervals by the simulator's work where something else counts, and intervals by counts where it counts."""
+    """Refuse intervals by simulated work without the simulator, and intervals by counts with it."""
     _check_overflow(spec, passes)
     counted = [item.source for item in passes.passes if item.source != "simulated"]
     if spec.measure.clock == "work" and counted:

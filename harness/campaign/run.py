@@ -79,7 +79,7 @@ class ProgramResult:
 def run_plain(
     spec: CampaignSpec, folder: Path, *, build: Path | None, inputs: Path, pad_bytes: int = 0
 ) -> tuple[ProgramResult, Outcome]:
-    """Run the untouched program once, natively and unmeasured: its result is what every measured run must give."""
+    """Run the untouched program once, natively and unmeasured: every measured run must give the same result."""
     command = _command(spec, folder, build=build, inputs=inputs)
     if pad_bytes:
         command = replace(command, environment={**command.environment, "UNPERTURBED_PAD": "x" * pad_bytes})
@@ -257,7 +257,7 @@ def _launch(command: Command, folder: Path) -> Outcome:
 
 
 def _digest(spec: CampaignSpec, command: Command) -> str:
-    """Return what two runs must have in common of their results; the same for all where any result is right."""
+    """Return the digest of a run's result, which all runs must share; a constant if any result is right."""
     if spec.program.result == "any":
         return _ANY_RESULT
     return digest_of_result(command.stdout, [command.folder / name for name in spec.program.outputs])
@@ -326,7 +326,7 @@ def _how_it_ended(outcome: Outcome) -> str:
 
 
 def _last_stderr(folder: Path) -> str:
-    """Return the last lines of what the program wrote to stderr, for an error message."""
+    """Return the last lines of the program's stderr, for an error message."""
     file = folder / "stderr"
     text = file.read_bytes()[-_SHOWN_BYTES:].decode(errors="replace").strip() if file.is_file() else ""
     return f"It said:\n{text}" if text else "It wrote nothing to stderr."

@@ -113,7 +113,7 @@ def execute_in(
 
 @contextmanager
 def software_metrics_in(session: Session, run: PlannedRun) -> Iterator[SoftwareMetrics]:
-    """Yield what counts in a planned run; each layout has other places, so its probes are set for that run."""
+    """Yield the software metrics of a planned run, with probes placed for its layout."""
     built = session.built[run.configuration]
     if built.tree is None or run.layout == AS_BUILT or not built.software_metrics.probes:
         yield built.software_metrics

@@ -1,4 +1,4 @@
-"""The traces of finished runs: each is whole, and of its run and campaign; their intervals as one lazy table."""
+"""The traces of finished runs, each checked against its run and campaign; their intervals as one lazy table."""
 
 from __future__ import annotations
 

@@ -283,8 +283,8 @@ def _run_once(spec: CommandSpec, scratch: Path, say: Callable[[str], None]) -> _
         watched = watch.end()
     if outcome.timed_out:
         raise RunError(
-            f"{spec.words[0]} did not end within {duration(spec.timeout_s)}; for a longer program write a spec "
-            "with a `timeout` (`unperturbed init -- …` begins one)"
+            f"{spec.words[0]} did not end within {duration(spec.timeout_s)}; for a longer program write a spec with a "
+            "`timeout` (`unperturbed init -- …` drafts one)"
         )
     wrote = _last_lines(scratch / "stderr")
     if outcome.exit_code > _KILLED:

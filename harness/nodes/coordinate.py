@@ -256,8 +256,8 @@ def coordinated(spec: CampaignSpec, folder: Path, progress: Progress, kind: Kind
             yield Coordination(spec, kind, manifest, progress, engine, parts)
         except KeyboardInterrupt:
             progress.note(
-                "the parts that were submitted go on without this command; the same command watches them again, and "
-                "with --cancel it ends them"
+                "the submitted parts continue without this command; repeat it to watch them, or add --cancel to end "
+                "them"
             )
             raise
 
