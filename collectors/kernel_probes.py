@@ -62,9 +62,8 @@ def probe_registry() -> Path:
     mounted = [folder for folder in _TRACEFS if _exists(folder / "events")]
     if not mounted:
         raise HostError(
-            "probes of the kernel need tracefs, which is not mounted here, or which only root may read: run as root, "
-            "and if need be "
-            "mount -t tracefs tracefs /sys/kernel/tracing (a container needs it passed in, and CAP_PERFMON)"
+            "kernel probes need tracefs, which is not mounted here or is readable by root only: run as root, and if "
+            "needed mount -t tracefs tracefs /sys/kernel/tracing (a container needs it passed in, and CAP_PERFMON)"
         )
     registry = mounted[0] / _LIST
     if not _exists(registry):
@@ -72,9 +71,7 @@ def probe_registry() -> Path:
             f"this kernel takes no probes: it was built without CONFIG_UPROBE_EVENTS ({registry} is missing)"
         )
     if not os.access(registry, os.W_OK):
-        raise HostError(
-            f"probes of the kernel are registered by root: {registry} may not be written by this user; run as root"
-        )
+        raise HostError(f"only root can register kernel probes: this user cannot write to {registry}; run as root")
     return registry
 
 
@@ -173,7 +170,7 @@ def _write(registry: Path, place: ProbePlace, event: str) -> None:
             _append(registry, f"p:{event} {path}:{place.offset:#x}{semaphore}")
     except OSError as error:
         raise HostError(
-            f"the kernel takes no probe of {place.name} at {place.offset:#x} of {place.path}: {error.strerror}"
+            f"the kernel refuses a probe of {place.name} at {place.offset:#x} of {place.path}: {error.strerror}"
         ) from None
 
 
@@ -220,7 +217,7 @@ def _map(place: ProbePlace) -> mmap.mmap:
             )
     except ValueError:
         raise HostError(
-            f"{place.path} ends before the place of {place.name}: it was changed meanwhile; start again"
+            f"{place.path} ends before the place of {place.name}: it changed meanwhile; start again"
         ) from None
     except OSError as error:
         noexec = (
@@ -266,5 +263,5 @@ def measure_hit_cost(compiler: str = "cc") -> HitCost:
         finally:
             supervision.end(process)
     if process.returncode != 0:
-        raise HostError(f"the cost of a probe cannot be measured: {error.strip() or f'exit code {process.returncode}'}")
+        raise HostError(f"cannot measure the cost of a probe: {error.strip() or f'exit code {process.returncode}'}")
     return HitCost(*map(float, printed.split()))

@@ -82,9 +82,9 @@ def load(point: EntryPoint, kind: type[T]) -> T:
     try:
         found = point.load()
     except Exception as error:  # another's code may raise anything
-        raise HostError(f"{where} cannot be loaded: {type(error).__name__}: {error}; mend or uninstall it") from error
+        raise HostError(f"cannot load {where}: {type(error).__name__}: {error}; fix or uninstall it") from error
     if not isinstance(found, kind):
-        raise HostError(f"{where} is a {type(found).__name__}, not a {kind.__name__}; mend or uninstall it")
+        raise HostError(f"{where} is a {type(found).__name__}, not a {kind.__name__}; fix or uninstall it")
     return found
 
 

@@ -68,7 +68,7 @@ class Table:
     def __post_init__(self) -> None:
         for number, row in enumerate(self.rows, 1):
             if len(row) != len(self.columns):
-                raise ValueError(f"row {number} has {len(row)} cells, and there are {len(self.columns)} columns")
+                raise ValueError(f"row {number} has {len(row)} cells for {len(self.columns)} columns")
 
     def to_rich(self) -> rich.table.Table:
         """Return the table as rich draws it in a terminal."""

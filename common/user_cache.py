@@ -74,7 +74,7 @@ def is_own_file(path: Path) -> bool:
 def _require_own(path: Path, state: os.stat_result) -> os.stat_result:
     if state.st_uid != os.geteuid():
         raise HostError(
-            f"{path} belongs to {_name(state.st_uid)}, and what lies there would be executed by {_name(os.geteuid())}: "
+            f"{path} belongs to {_name(state.st_uid)}, but {_name(os.geteuid())} would execute its content: "
             f"{_ADVICE}, or remove it"
         )
     return state
@@ -95,15 +95,15 @@ def _require_safe_way(path: Path) -> None:
             continue
         if state.st_uid not in trusted:
             raise HostError(
-                f"the cache would be at {path}, but {folder} belongs to {_name(state.st_uid)}, who could exchange what "
+                f"the cache would be at {path}, but {folder} belongs to {_name(state.st_uid)}, who could replace what "
                 f"{_name(own)} executes from there: {_ADVICE}"
             )
         # A user's private group has this user alone.
         writable = state.st_mode & (stat.S_IWOTH if state.st_gid == primary else _OTHERS_WRITE)
         if writable and not state.st_mode & stat.S_ISVTX and state.st_uid != _overflow():
             raise HostError(
-                f"the cache would be at {path}, but other users can write to {folder} and so exchange what is "
-                f"executed from there: {_ADVICE}, or chmod go-w {folder}"
+                f"the cache would be at {path}, but other users can write to {folder} and so replace what is executed "
+                f"from there: {_ADVICE}, or chmod go-w {folder}"
             )
         if not state.st_mode & (stat.S_IXGRP | stat.S_IXOTH):
             return  # only the owner can enter this folder

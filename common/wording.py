@@ -145,7 +145,7 @@ def no_such_column(name: str, names: Iterable[str]) -> str:
     """Write that there is no column of a name: with the nearest one, else with the first of all."""
     known = list(names)
     near = nearest(name, known, limit=1, cutoff=70)
-    return f"no column {name!r}" + (f"; did you mean {near[0]!r}?" if near else f"; there are {first_of(known)}")
+    return f"no column {name!r}" + (f"; did you mean {near[0]!r}?" if near else f"; the columns are {first_of(known)}")
 
 
 def did_you_mean(word: str, known: Iterable[str], *, limit: int = 3, cutoff: float = 60) -> str:

@@ -253,7 +253,7 @@ def draw_layout(command: CompilerCommand, text: str, folder: str) -> LinkLayout 
         result = subprocess.run(words, cwd=folder, capture_output=True, text=True, errors="replace", check=False)
     except OSError as error:
         raise HostError(
-            f"the compiler {words[0]} cannot be run ({error.strerror}); is it installed and on PATH?"
+            f"cannot run the compiler {words[0]} ({error.strerror}); is it installed and on PATH?"
         ) from None
     if result.returncode:
         shutil.rmtree(folder, ignore_errors=True)

@@ -79,7 +79,7 @@ def map_region(alignment: Alignment, start: int, stop: int) -> Region:
     """
     n = int(alignment.x_index[-1]) + 1
     if not 0 <= start < stop <= n:
-        raise DataError(f"the stretch {start}:{stop} is empty or not within the run's {n} intervals")
+        raise DataError(f"the stretch {start}:{stop} is empty or outside the run's {n} intervals")
     first, of_first = _border(alignment, start, 0)
     last, of_last = _border(alignment, stop - 1, 1)
     (low, high), (last_low, last_high) = alignment.possible[[start, stop - 1]].tolist()

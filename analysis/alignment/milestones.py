@@ -173,20 +173,18 @@ def require_same_total(x: int, y: int, name: str) -> None:
     """Raise DataError unless a milestone happened, and equally often in both runs."""
     if x != y:
         raise DataError(
-            f"{name} happened {x} times in one run and {y} times in the other: "
-            "it is not a deterministic milestone; anchor on another or on none"
+            f"{name} happened {x} times in one run and {y} times in the other: it is not a deterministic milestone; "
+            "use another anchor or none"
         )
     if x == 0:
-        raise DataError(f"{name} never happened in these runs: anchor on another milestone or on none")
+        raise DataError(f"{name} never happened in these runs: use another anchor or none")
 
 
 def milestone_counts(trace: Trace, anchor: str) -> IntArray:
     """Return how often a trace's milestone had happened at the end of each interval."""
     column = trace[anchor]
     if trace.metrics[anchor].semantics != "counter" or not np.issubdtype(column.dtype, np.integer):
-        raise DataError(
-            f"metric {anchor!r} is not an event counter: anchor on a software metric that counts a milestone"
-        )
+        raise DataError(f"metric {anchor!r} is not an event counter: use a software metric that counts a milestone")
     return np.cumsum(column)
 
 

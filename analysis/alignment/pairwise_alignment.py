@@ -130,7 +130,7 @@ def pairwise(
     if traces and len(traces) < len(given):
         raise ValueError("give series or traces, not both")
     if names is not None and len(names) != len(given):
-        raise ValueError(f"{len(names)} names are given for {len(given)} series")
+        raise ValueError(f"{len(names)} names for {len(given)} series: give one name per series")
     metrics: tuple[str, ...] = ()
     rows: list[ArrayLike] = []
     if traces:

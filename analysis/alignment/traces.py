@@ -238,7 +238,7 @@ def align(
         raise ValueError(f"unknown method {method!r}: use dtw, milestones or paper")
     if method == "paper":
         if penalty:
-            raise ValueError('method="paper" has no penalty')
+            raise ValueError('method="paper" takes no penalty')
         penalty, flat, pace, mend = 0.0, "warped", "time", False
     if on is None:
         a, b, on = with_default_metrics(a, b)
@@ -264,7 +264,7 @@ def align(
     )
     if method == "milestones":
         if anchor is None:
-            raise DataError("aligning by milestones needs the name of their counter: give anchor")
+            raise DataError('method="milestones" needs anchor, the name of a counter of milestones')
         positions = milestone_positions(milestone_counts(a, anchor), milestone_counts(b, anchor), name=anchor)
         path = _path(x, y, path_from_positions(positions, len(y)), fine)
         return aligned(path, flat=np.empty((0, 2), np.int64), evened=False, pace=pace_name, warped=path)
@@ -364,7 +364,7 @@ def with_default_metrics(a: Trace, b: Trace) -> tuple[Trace, Trace, tuple[str, .
     common = tuple(name for name in a.names("hardware", "simulated") if name in b.metrics)
     common = common or tuple(name for name in a.names("os") if name in b.metrics and not name.endswith(_TIMES))
     if not common:
-        raise DataError(f"the traces have neither {_RATE} nor another hardware metric in common: name what to align on")
+        raise DataError(f"the traces share neither {_RATE} nor another hardware metric: name the metrics to align on")
     return a, b, common
 
 

@@ -126,18 +126,18 @@ def learn(
     """
     tests = independence_tests()
     if test not in tests:
-        raise ValueError(f"test is one of {', '.join(tests)}, not {test!r}")
+        raise ValueError(f"test must be one of {', '.join(tests)}, not {test!r}")
     if not 0 < alpha < 1:
-        raise ValueError(f"alpha lies between 0 and 1, not {alpha}")
+        raise ValueError(f"alpha must be between 0 and 1, not {alpha}")
     if depth < 0 or subsamples < 0:
         raise ValueError(f"depth and subsamples cannot be negative: {depth}, {subsamples}")
     if isinstance(table, Data) and (kinds or missing != "error"):
-        raise ValueError("kinds and missing are for a DataFrame; a Data has them already")
+        raise ValueError("kinds and missing apply only to a DataFrame; a Data already has them")
     data = table if isinstance(table, Data) else prepare(to_polars(table), kinds=kinds, missing=missing)
     if data.rows < _FEWEST_ROWS:
         raise DataError(
-            f"{data.rows} rows are too few to learn from; {_FEWEST_ROWS} are the minimum, and about ten per variable "
-            "are needed for useful results"
+            f"{data.rows} rows are too few to learn from; give at least {_FEWEST_ROWS}, and about ten per variable "
+            "for useful results"
         )
     given = knowledge or Knowledge()
     given = replace(given, inputs=tuple(dict.fromkeys([*given.inputs, *inputs])))

@@ -107,7 +107,7 @@ def calibrate(
     for one in labelled:
         if one.label != _CLEAN and one.label not in kinds:
             raise DataError(
-                f"{one.trace.name} is labelled {one.label!r}; labels are {', '.join((_REFERENCE, _CLEAN, *kinds))}"
+                f"{one.trace.name} is labelled {one.label!r}; use one of {', '.join((_REFERENCE, _CLEAN, *kinds))}"
             )
         comparison = checked_comparison(one.references, one.trace)
         for name, kind in fittable.items():
@@ -116,7 +116,9 @@ def calibrate(
                 reached = finding.measured / finding.threshold * _LEAST if finding is not None else 0.0
                 (clean if one.label == _CLEAN else own)[name].append(reached)
     if any(not ratios for ratios in clean.values()):
-        raise DataError("no trace is labelled clean: thresholds are fitted so that clean traces stay clean")
+        raise DataError(
+            "no trace is labelled clean: label at least one, since thresholds are fitted to keep clean traces clean"
+        )
     return tuple(_fit(name, clean[name], own[name]) for name in fittable)
 
 
@@ -160,7 +162,7 @@ def with_strictness(strictness: Mapping[str, float], kinds: Mapping[str, Kind] |
             fittable = ", ".join(one for one in kinds if kinds[one].is_fittable)
             raise DataError(f"{name!r} has no strictness; kinds that have one are {fittable}")
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
-            raise DataError(f"the strictness of {name} is {value!r}; a positive number is needed")
+            raise DataError(f"the strictness of {name} is {value!r}; give a positive number")
         changed[name] = _with(kind, float(value))
     return changed
 
@@ -175,9 +177,9 @@ def read_strictness(path: Path) -> dict[str, float]:
     try:
         written = json.loads(path.read_text())
     except (OSError, ValueError, RecursionError) as error:
-        raise DataError(f"{path}: no thresholds can be read: {error}") from error
+        raise DataError(f"{path}: cannot read thresholds: {error}") from error
     if not isinstance(written, dict):
-        raise DataError(f"{path}: a mapping of kinds to numbers is needed, as --calibrate writes it")
+        raise DataError(f"{path}: expected a mapping of kinds to numbers, as --calibrate writes it")
     return written
 
 
@@ -209,7 +211,7 @@ def read_labelled(folder: Path, **reading: Any) -> Iterator[LabelledTrace]:
     """
     table = folder / LABELS
     if not table.is_file():
-        raise DataError(f"{table} is needed, with the columns log, group and label")
+        raise DataError(f"{table} is missing; write it with the columns log, group and label")
     with table.open(newline="") as lines:
         rows = csv.DictReader(lines)
         if lacking := {"log", "group", "label"} - set(rows.fieldnames or ()):

@@ -166,16 +166,18 @@ class EventTrace:
         times, events = self.timestamps, self.events
         if times.dtype != np.int64 or events.dtype != np.int32:
             raise TypeError(
-                f"{self._called}: timestamps are int64 and events int32, not {times.dtype} and {events.dtype}"
+                f"{self._called}: timestamps must be int64 and events int32, not {times.dtype} and {events.dtype}"
             )
         if times.ndim != 1 or times.shape != events.shape:
             raise DataError(
                 f"{self._called}: timestamps and events have the shapes {times.shape} and {events.shape}; give one each"
             )
         if len(events) and not (events.min() >= 0 and events.max() < len(self.types)):
-            raise DataError(f"{self._called}: events are numbers from 0 to {len(self.types) - 1}, one for each type")
+            raise DataError(
+                f"{self._called}: events must be numbers from 0 to {len(self.types) - 1}, one for each type"
+            )
         if len(times) and times[0] < 0:
-            raise DataError(f"{self._called}: the first timestamp is {times[0]}; timestamps start at 0 or later")
+            raise DataError(f"{self._called}: the first timestamp is {times[0]}; timestamps must be 0 or more")
         falls = times[1:] < times[:-1]
         if falls.any():
             at = int(falls.argmax())
@@ -193,7 +195,7 @@ class EventTrace:
         listed = list(pairs)
         for position, (time, _) in enumerate(listed):
             if isinstance(time, bool) or not isinstance(time, (int, np.integer)):
-                raise TypeError(f"event {position}: a timestamp is an integer of its unit, not {time!r}")
+                raise TypeError(f"event {position}: the timestamp must be an integer, not {time!r}")
         numbers: dict[str, int] = {}
         events = np.array([numbers.setdefault(text, len(numbers)) for _, text in listed], dtype=np.int32)
         times = np.array([time for time, _ in listed], dtype=np.int64)

@@ -78,7 +78,7 @@ def _require_same_detail(reference: EventTrace, trace: EventTrace) -> None:
     if reference.reading.format != trace.reading.format:
         raise DataError(
             f"{reference.name} is a log of the format {reference.reading.format}, {trace.name} of "
-            f"{trace.reading.format}"
+            f"{trace.reading.format}; compare logs of one format"
         )
     levels, other_levels = reference.reading.levels or {}, trace.reading.levels or {}
     for level in ("TRACE", "LOG", "DEBUG"):
@@ -316,9 +316,9 @@ def _require_choice(references: Sequence[EventTrace], distances: Sequence[str], 
     if not references:
         raise ValueError("give at least one reference")
     if unknown := [name for name in distances if name not in get_args(DistanceChoice)]:
-        raise ValueError(f"distances are {', '.join(get_args(DistanceChoice))}, not {', '.join(unknown)}")
+        raise ValueError(f"distances must be {', '.join(get_args(DistanceChoice))}, not {', '.join(unknown)}")
     if method not in ("effects", "paper"):
-        raise ValueError(f"the method is effects or paper, not {method!r}")
+        raise ValueError(f"method must be effects or paper, not {method!r}")
     if method == "paper" and not distances:
         raise ValueError('method="paper" needs a distance')
 

@@ -87,10 +87,10 @@ def combine_nodes(verdicts: Mapping[str, Verdict]) -> Combined:
     `verdicts`: Node to its verdict, by the variation between runs (`method` is `runs`).
     """
     if not verdicts:
-        raise DataError("there is no node to combine; give the verdict of at least one")
+        raise DataError("no node to combine; give the verdict of at least one")
     first = next(iter(verdicts.values()))
     if any((one.alpha, one.tolerance) != (first.alpha, first.tolerance) for one in verdicts.values()):
-        raise DataError("the verdicts of the nodes were made at different alpha or tolerance")
+        raise DataError("the nodes' verdicts use different alpha or tolerance; make them with the same")
     strata = _by_change(verdicts)
     these = _joint(first, verdicts, [_on_these(one, first.alpha) for one in strata.values()])
     of_type = None

@@ -85,7 +85,7 @@ class SearchSettings:
 
     def __post_init__(self) -> None:
         if self.repetitions < 3:
-            raise ValueError(f"repetitions is {self.repetitions}: at least 3 are needed to see how runs vary")
+            raise ValueError(f"repetitions is {self.repetitions}: give at least 3, to see how runs vary")
         if self.max_repetitions < self.repetitions:
             raise ValueError(
                 f"max_repetitions is {self.max_repetitions}, and every candidate is run {self.repetitions} times: "

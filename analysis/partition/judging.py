@@ -201,7 +201,7 @@ class TraceJudge:
         given = {name: len(found) for name, found in made.items()}
         if given != expected:
             raise DataError(
-                f"{what} gave {_counts(given)}, and {_counts(expected)} are needed: make every run in every pass"
+                f"{what} gave {_counts(given)}, but {_counts(expected)} are needed: make every run in every pass"
             )
         self._once(_named(traces), what)
         return made
@@ -209,9 +209,7 @@ class TraceJudge:
     def _once(self, runs: Sequence[str], what: str) -> None:
         twice = sorted(self._seen.intersection(runs)) or sorted({run for run in runs if runs.count(run) > 1})
         if twice:
-            raise DataError(
-                f"{what} gave run {', '.join(twice)}, which was given before: every run must be made afresh"
-            )
+            raise DataError(f"{what} gave run {', '.join(twice)}, which was given before: make every run afresh")
         self._seen.update(runs)
 
     def _keep(self, subset: Subset, made: Mapping[str, Sequence[Trace]]) -> None:

@@ -129,7 +129,7 @@ class Baseline:
         require_traces(traces)
         if len(traces) < MINIMUM_RUNS:
             raise DataError(
-                f"{name}: {len(traces)} runs, and at least {MINIMUM_RUNS} are needed (10 are advised): run more"
+                f"{name}: {len(traces)} runs, but at least {MINIMUM_RUNS} are needed (10 are advised): run more"
             )
         self.name, self.alpha, self.tolerance = name, alpha, tolerance
         self.traces = tuple(traces)
@@ -414,7 +414,7 @@ class Baseline:
 
 
 def _names(trace: Trace) -> set[str]:
-    """Return the names of a run's metrics but for times of scaled counts: whether there are some is left to chance."""
+    """Return the names of a run's metrics without the times of scaled counts, which only some runs have."""
     return {name for name in trace.metrics if not name.endswith(comparable.SCALING)}
 
 

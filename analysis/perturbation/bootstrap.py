@@ -207,7 +207,7 @@ def inner_by_bootstrap(
     before = (reference,) if isinstance(reference, Trace) else tuple(reference)
     after = (traces,) if isinstance(traces, Trace) else tuple(traces)
     if not before or not after:
-        raise DataError(f"{name}: a run of the baseline and a run to check are needed at least")
+        raise DataError(f"{name}: give at least one run of the baseline and one run to check")
     before_runs, after_runs = comparable.run_names(before, name), comparable.run_names(after, "checked")
     names, excluded = comparable.compared_metrics(before[0], metrics)
     values, flat = comparable.comparable_values(before[0], (*before, *after), (*before_runs, *after_runs), names)

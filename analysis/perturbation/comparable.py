@@ -1,4 +1,4 @@
-"""What may be compared: metrics, pairs, and runs that fit together; all refusals are here."""
+"""Choose comparable metrics, pairs and runs, and refuse all others."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SCALING = (".enabled_ns", ".running_ns")
 def compared_metrics(
     trace: Trace, names: Sequence[str] | None, *, software: bool = False
 ) -> tuple[tuple[str, ...], Excluded]:
-    """Choose the metrics to compare: hardware, simulated, and what is derived from these alone.
+    """Choose the metrics to compare: hardware, simulated, and those derived from these alone.
 
     `names`: The metrics, of whatever kind. None for all that are hardware, simulated or derived from such, and where
     there is none of these for those of the operating system.
@@ -124,7 +124,9 @@ def _require_alike(reference: Trace, traces: Sequence[Trace], runs: Sequence[str
         for attribute, what in _ALIKE.items():
             here, there = trace.attributes.get(attribute), reference.attributes.get(attribute)
             if here != there:
-                raise DataError(f"{run}: {what} is {here}, the baseline's is {there}; compare runs made alike")
+                raise DataError(
+                    f"{run}: {what} is {here}, the baseline's is {there}; compare runs with the same settings"
+                )
         if "interval_ns" not in trace.attributes:
             _require_like_lengths(reference, trace, run)
         for name in metrics:
@@ -141,8 +143,8 @@ def _require_alike(reference: Trace, traces: Sequence[Trace], runs: Sequence[str
                 )
         if len(trace) < MINIMUM_INTERVALS:
             raise DataError(
-                f"{run} has {len(trace)} intervals, and at least {MINIMUM_INTERVALS} are needed: shorten the "
-                f"interval or lengthen the run; `unperturbed check CAMPAIGN --without {name_of_run}` judges the others"
+                f"{run} has {len(trace)} intervals, but at least {MINIMUM_INTERVALS} are needed: shorten the interval "
+                f"or lengthen the run; `unperturbed check CAMPAIGN --without {name_of_run}` judges the others"
             )
 
 
@@ -151,8 +153,8 @@ def _require_like_lengths(reference: Trace, trace: Trace, run: str) -> None:
     here, there = (float(np.median(one.end_ns - one.begin_ns)) if len(one) else 0.0 for one in (trace, reference))
     if min(here, there) > 0 and max(here, there) > _MOST_APART * min(here, there):
         raise DataError(
-            f"{run}: its intervals are {duration(here / 1e9)} long, the baseline's {duration(there / 1e9)}; "
-            "compare runs made alike; where a busy host made them uneven, record with longer ones"
+            f"{run}: its intervals are {duration(here / 1e9)} long, the baseline's {duration(there / 1e9)}; compare "
+            "runs with the same settings; if a busy host made them uneven, record with longer ones"
         )
 
 
@@ -181,7 +183,7 @@ def require_variation(values: Sequence[FloatArray]) -> None:
     """Refuse runs that are copies of one another, whose spread is zero."""
     if all(np.array_equal(values[0], other) for other in values[1:]):
         raise DataError(
-            f"all {len(values)} baseline runs are identical in every metric and interval, so nothing is known of the "
-            "variation between runs: a deterministic source needs a varied layout (size of the environment, link "
-            "order) or intervals of CPU time"
+            f"all {len(values)} baseline runs are identical in every metric and interval, so the variation between "
+            "runs is unknown: a deterministic source needs a varied layout (size of the environment, link order) or "
+            "intervals of CPU time"
         )

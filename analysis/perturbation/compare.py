@@ -1,4 +1,4 @@
-"""Runs against runs: how much each coefficient changed, how sure that is, and how many runs would make it sure.
+"""Compare runs with runs: how much each coefficient changed, how certainly, and how many runs would decide it.
 
 Three questions are asked of every change, and each has its own null hypothesis:
 

@@ -109,7 +109,8 @@ def combine_checks(configuration: str, *checks: Verdict) -> Verdict:
             )
         if first.method != other.method and "paper" in (first.method, other.method):
             raise DataError(
-                f"configuration {configuration!r}: one check was made by {first.method}, another by {other.method}"
+                f"configuration {configuration!r}: one check was made by {first.method}, another by {other.method}; "
+                "make both by one method"
             )
     changes = tuple(change for check in checks for change in check.changes)
     if first.method != "paper":  # whose rule knows no family
@@ -134,7 +135,7 @@ def _once(items: Iterable[_T]) -> tuple[_T, ...]:
 
 
 def origin_of_change(layout: VerdictName, counting: VerdictName) -> OriginName:
-    """Name what a change comes from.
+    """Name the origin of a change.
 
     Result: What was shown to be there: *layout*, *counting*, *both*; *unclear* when neither was. Layout effects shown
     alone do not exclude a counting effect too small to be shown, and the reverse.

@@ -75,7 +75,7 @@ def verdict_headline(verdict: Verdict) -> str:
 
 
 def verdict_table(verdicts: Sequence[Verdict], caption: str = "") -> Table:
-    """Return one row a configuration: its verdict, what measuring added, and how many changes have which verdict.
+    """Return one row per configuration: its verdict, the overhead of measuring, and its number of changes by verdict.
 
     Parameters
     ----------
@@ -228,7 +228,7 @@ def change_sentence(change: Change, alpha: float) -> str:
 
 
 def decisive_change(verdict: Verdict) -> str:
-    """Return a sentence on the change that weighs most, and on what is still open.
+    """Return a sentence on the most serious change, and on those still open.
 
     Result: One or several sentences without the last full stop; the reasons of what was left out where there is no
     change.
@@ -293,7 +293,7 @@ def runs_advice(changes: Iterable[Change], runs: int | None = None) -> tuple[str
 
 
 def overhead_words(overhead: Overhead) -> list[tuple[str, str]]:
-    """Return what measuring added, as (what, how much)."""
+    """Return the overhead of measuring, as (quantity, amount)."""
     return [
         ("instructions", percent(overhead.instructions)),
         ("cycles", percent(overhead.cycles)),

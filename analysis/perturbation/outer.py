@@ -116,7 +116,7 @@ class _Values:
 
 
 def _correlation(settings: OuterSettings) -> Callable[[WarpPath, _Values, _Values], FloatArray]:
-    """Return what correlates two runs along a path, as `OuterSettings.correlate` does; the usual case is compiled."""
+    """Return the function that correlates two runs along a path; the usual case is compiled."""
     if settings.literal or any(first != second for first, second in settings.pairs):
         return lambda path, reference, other: settings.correlate(path, reference.rows, other.rows)
     along = compiled_correlate_along()
@@ -167,7 +167,7 @@ def _over_pairs(
     second: Sequence[_Values],
     pairs: _Pairs,
 ) -> list[FloatArray]:
-    """Return what a function finds for pairs of one of the first runs and one of the second, in order."""
+    """Return a function's results for all pairs of a first run and a second run, in order."""
     if not pairs:
         return []
     cells = _cells(first[0], second[0])

@@ -129,7 +129,7 @@ class Stability:
         return not (self.drift or self.outliers or self.disturbed)
 
     def sentences(self) -> tuple[str, ...]:
-        """Return what was found, a sentence each; none when the baseline is steady and large enough."""
+        """Return the findings, one sentence each; none when the baseline is steady and large enough."""
         found = []
         if self.drift:
             named = "; ".join(map(str, self.drift[:_NAMED]))

@@ -1,4 +1,4 @@
-"""Results of a check: one `Change` a pair (inner) or metric (outer), one `Verdict` a configuration.
+"""Results of a check: one `Change` per pair (inner) or metric (outer), one `Verdict` per configuration.
 
 Plain, frozen data with a JSON form, so that the terminal, the report and other programs read the same thing.
 """
@@ -276,7 +276,7 @@ def changes_from_comparison(
     note: Callable[[str], str] = lambda _: "",
     more_runs_help: bool = True,
 ) -> tuple[Change, ...]:
-    """Write down what was compared; what depends on the family of changes is filled in by `decide`."""
+    """Make the changes of a comparison; `decide` fills in the fields that depend on the family of changes."""
     p_beyond = compared.p_beyond(tolerance)
     return tuple(
         Change(
@@ -312,7 +312,7 @@ _INSTRUCTIONS, _CYCLES = "PAPI_TOT_INS", "PAPI_TOT_CYC"
 
 
 def overhead(reference_traces: Sequence[Trace], traces: Sequence[Trace]) -> Overhead:
-    """Compare mean totals over runs: 0.03 is 3 % more than the reference, None what was not counted.
+    """Compare mean totals over runs: 0.03 is 3 % more than the reference; None for totals that were not counted.
 
     Parameters
     ----------
@@ -349,7 +349,7 @@ def _mean_duration_ns(traces: Sequence[Trace]) -> float | None:
 
 
 def change_weight(change: Change) -> tuple[int, float]:
-    """Return what changes are ranked by: the more serious verdict first, then the larger effect.
+    """Return the sort key of a change: the more serious verdict first, then the larger effect.
 
     Among changes that are not shown the far end of the interval counts, because that is how bad it may still be.
     """

@@ -194,7 +194,7 @@ def evidence_section(
     `figures`: The forest plot of each subset; None where it has no changes.
     """
     if not plan.subsets:
-        said = "No subset is certified, so there is no evidence to show. The attempts are shown below."
+        said = "No subset is certified: no evidence to show. The attempts are shown below."
         return section("evidence", "Evidence", tag("p", said, class_="empty"))
     said = (
         "Every correlation that could have changed, with the confidence interval of its change. A subset is certified "

@@ -227,7 +227,7 @@ def decompose(
     encoded = encode(sequence, words)
     size, count = len(encoded.codes), len(encoded.words)
     if longest is not None and longest < 1:
-        raise ValueError(f"longest is {longest}; a segment has 1 symbol or more")
+        raise ValueError(f"longest is {longest}; give 1 symbol or more")
     if not (math.isfinite(edit_price) and edit_price >= 0):
         raise ValueError(f"edit_price is {edit_price}; give a finite price of 0 or more")
     prices = _prices(0.0 if word_prices is None else word_prices, count, "word_prices", "word")
@@ -316,8 +316,8 @@ def first_decomposition(
         raise ValueError(f"theta is {theta}; give a ratio from 0 to 1")
     if not 1 <= shortest <= longest:
         raise ValueError(
-            f"shortest is {shortest} and longest {longest}; a fragment has 1 symbol or more, and longest is not below "
-            "shortest"
+            f"shortest is {shortest} and longest is {longest}; give 1 symbol or more for shortest, and at least as "
+            "many for longest"
         )
     encoded = encode(sequence)
     symbols = comparable(encoded.codes, len(encoded.alphabet))

@@ -180,7 +180,7 @@ def structural_sequence(
     metrics, per = _inherit_metrics(classes, metrics, per)
     is_map = callable(classes) or isinstance(classes, (Mapping, GivenClasses))
     if isinstance(source, Trace) and metrics is None and is_map:
-        raise DataError("a map takes values of a trace's metrics: name these as `metrics`")
+        raise DataError("a map classifies values of a trace's metrics: name these as `metrics`")
     elements = read_elements(source, metrics=metrics, per=per)
     found = classify(elements, classes, smooth=smooth, seed=seed)
     labels = found.labels
@@ -262,7 +262,7 @@ def _durations(source: Source, requested: str | ArrayLike | None, count: int) ->
     if isinstance(requested, str):
         if trace is None:
             raise DataError(
-                f"durations are {requested!r}, and the elements are not a trace: give an array, a number for each"
+                f"durations is {requested!r}, but the elements are not a trace: give an array with a number for each"
             )
         if requested == TIME and TIME not in trace.metrics:
             return (trace.end_ns - trace.begin_ns) / 1e9, "s"

@@ -65,7 +65,7 @@ def encode(sequence: AnySequence, words: Iterable[AnySequence] = ()) -> Encoded:
     sequence is text or all its symbols are single characters.
     """
     if isinstance(words, str):
-        raise DataError(f"words are {words!r}, one text; give a list of words")
+        raise DataError(f"words is {words!r}, a single text; give a list of words")
     numbers: dict[Hashable, int] = {}
     codes = number_symbols(sequence, numbers, "the sequence")
     of_characters = all(_is_character(symbol) for symbol in numbers)
@@ -79,7 +79,7 @@ def encode(sequence: AnySequence, words: Iterable[AnySequence] = ()) -> Encoded:
             )
         numbered.append(number_symbols(word, numbers, name))
         if not len(numbered[-1]):
-            raise DataError(f"{name} is empty; a word has one symbol or more")
+            raise DataError(f"{name} is empty; give one symbol or more")
     return Encoded(codes, tuple(numbered), tuple(numbers), isinstance(sequence, str))
 
 
@@ -97,8 +97,8 @@ def number_symbols(sequence: AnySequence, numbers: dict[Hashable, int], name: st
             codes.append(numbers.setdefault(symbol, len(numbers)))
     except TypeError as error:
         raise DataError(
-            f"symbol {len(codes)} of {name} is {symbols[len(codes)]!r}; a symbol is hashable, such as a number, a text "
-            "or a tuple"
+            f"symbol {len(codes)} of {name} is {symbols[len(codes)]!r}; give a hashable symbol, such as a number, a "
+            "text or a tuple"
         ) from error
     return np.array(codes, np.int32)
 
@@ -108,7 +108,7 @@ def _symbols(sequence: AnySequence, name: str) -> list[Hashable]:
     if not isinstance(given, np.ndarray):
         return list(given)
     if given.ndim != 1:
-        raise DataError(f"{name} has the shape {given.shape}; give one axis, one symbol per element")
+        raise DataError(f"{name} has the shape {given.shape}; give a one-dimensional array, one symbol per element")
     symbols: list[Hashable] = given.tolist()  # Python's own numbers: words return them
     return symbols
 
@@ -172,7 +172,7 @@ def indel_distances(segments: Iterable[AnySequence], others: Iterable[AnySequenc
     Bit-parallel LCS of rapidfuzz, on all cores.
     """
     if isinstance(segments, str) or isinstance(others, str):
-        raise DataError("segments are given as one text; give a list of segments")
+        raise DataError("segments is a single text; give a list of segments")
     groups = [list(segments)] if others is None else [list(segments), list(others)]
     compared = _comparable(groups, ["segment", "other"][: len(groups)])
     rows, columns = compared[0], compared[-1]
@@ -239,7 +239,7 @@ def nearest_prototype(distances: ArrayLike, members: ArrayLike) -> NDArray[np.in
     if not len(matrix):
         return np.empty(0, np.int64)
     if not len(chosen):
-        raise DataError("there are no members; give the row of one prototype at least")
+        raise DataError("no members; give the row of at least one prototype")
     labels: NDArray[np.int64] = matrix[:, chosen].argmin(axis=1)
     labels[chosen] = np.arange(len(chosen))
     return labels

@@ -110,7 +110,7 @@ def _decodable(content: bytes, path: Path) -> Iterator[io.BytesIO]:
     if at is not None:
         end = at + len(_UNSEALED)
         if content[at:end] != _seal(content[:at] + _UNSEALED + content[end:]):
-            raise DataError(f"{path}: its content is not what was written: the file is damaged")
+            raise DataError(f"{path}: the file is damaged: its content is not what was written")
     elif not _is_harmless(content):
         raise DataError(f"{path}: not a readable Parquet file (its reader crashes on it)")
     try:

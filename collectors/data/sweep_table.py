@@ -91,12 +91,13 @@ def write_sweep(folder: Path, frame: pl.DataFrame, columns: Sequence[Column], fa
     """
     if [column.name for column in columns] != frame.columns:
         raise DataError(
-            f"described are {', '.join(column.name for column in columns)}; the table has {', '.join(frame.columns)}"
+            f"the description names the columns {', '.join(column.name for column in columns)}; the table has "
+            f"{', '.join(frame.columns)}"
         )
     held = {dtype: name for name, dtype in _TYPES.items()}
     odd = [f"{name} ({dtype})" for name, dtype in frame.schema.items() if type(dtype) not in held]
     if odd:
-        raise DataError(f"a table holds whole numbers, numbers and text; not {', '.join(odd)}")
+        raise DataError(f"columns must hold integers, floats or text, not {', '.join(odd)}")
     described = {
         "format": _FORMAT,
         "rows": frame.height,
@@ -161,7 +162,7 @@ def _read(path: Path) -> tuple[pl.DataFrame, dict[str, Any]]:
     if frame.height != described["rows"] or frame.columns != names:
         raise DataError(
             f"{source}: the table has {frame.height} rows of {', '.join(frame.columns)}, its description has "
-            f"{described['rows']} of {', '.join(names)}; have both written again: unperturbed run SPEC"
+            f"{described['rows']} of {', '.join(names)}; write both again: unperturbed run SPEC"
         )
     return frame, described
 
@@ -178,8 +179,8 @@ def _of_csv(source: Path) -> tuple[pl.DataFrame, dict[str, Any]]:
     beside = source.with_suffix(".json")
     if not beside.is_file():
         raise DataError(
-            f"{source}: {beside.name}, which says what its columns are, is not beside it; name table.parquet, which "
-            "holds all"
+            f"{source}: {beside.name}, the description of its columns, is missing beside it; name table.parquet, "
+            "which holds all"
         )
     described = _described(beside, beside.read_text(encoding="utf-8"))
     types = {entry["name"]: _TYPES[entry["type"]] for entry in described["columns"]}
@@ -194,7 +195,7 @@ def _described(source: Path, text: str) -> dict[str, Any]:
     except (ValueError, KeyError, TypeError, RecursionError):
         raise DataError(f"{source}: not the description of a sweep's table") from None
     if newer:
-        raise DataError(f"{source}: written by a newer version (format {described['format']}); update this one")
+        raise DataError(f"{source}: written by a newer version (format {described['format']}); update unperturbed")
     try:
         names = [_column(entry).name for entry in described["columns"]]
         whole = (
@@ -209,6 +210,6 @@ def _described(source: Path, text: str) -> dict[str, Any]:
         whole = False
     if not whole:
         raise DataError(
-            f"{source}: the description of the sweep's table is damaged; have it written again: unperturbed run SPEC"
+            f"{source}: the description of the sweep's table is damaged; write it again: unperturbed run SPEC"
         )
     return described

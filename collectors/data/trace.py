@@ -235,7 +235,7 @@ class Trace:
             columns = {name: self[name] for name in key}
             metrics = {name: self.metrics[name] for name in key}
             return replace(self, metrics=MappingProxyType(metrics), columns=MappingProxyType(columns))
-        raise DataError(f"a trace has metrics by name, lists of names and slices of intervals, not {key!r}")
+        raise DataError(f"index a trace by a metric's name, a list of names or a slice of intervals, not {key!r}")
 
     def __eq__(self, other: object) -> bool:
         """Return whether both hold the same: metrics, intervals, every value (NaN equals NaN) and attributes."""
@@ -261,7 +261,7 @@ class Trace:
         import numpy as np  # noqa: PLC0415
 
         if copy is False:
-            raise ValueError("a trace's columns lie apart: as one matrix they are copied")
+            raise ValueError("a matrix of the trace's columns is always a copy: leave out copy=False")
         matrix = np.column_stack(list(self.columns.values())) if self.columns else np.empty((len(self), 0))
         return matrix if dtype is None else matrix.astype(dtype)
 
@@ -381,7 +381,7 @@ class Trace:
         except DataError as error:
             raise DataError(f"{source}: {error}") from None
         if digest not in (None, trace._digest()):
-            raise DataError(f"{source}: its numbers are not those that were written: the file is damaged")
+            raise DataError(f"{source}: the file is damaged: its numbers are not those that were written")
         return trace
 
     def _digest(self) -> str:
@@ -400,7 +400,7 @@ def _parse_description(text: str) -> tuple[list[Metric], dict[str, Any], str | N
         described = json.loads(text)
         written, entries, attributes = described["format"], described["metrics"], dict(described["attributes"])
         if written > _FORMAT:
-            raise DataError(f"written by a newer version (format {written}); update this one")
+            raise DataError(f"written by a newer version (format {written}); update unperturbed")
         known = {name: shape for name, shape in _ATTRIBUTES.items() if attributes.get(name) is not None}
         fault = misfit({name: attributes[name] for name in known}, known, "its description")
         if fault:
@@ -410,13 +410,13 @@ def _parse_description(text: str) -> tuple[list[Metric], dict[str, Any], str | N
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         if isinstance(error, DataError):
             raise
-        raise DataError(f"its description of the metrics cannot be read ({error!r})") from None
+        raise DataError(f"cannot read its description of the metrics ({error!r})") from None
 
 
 def _complete(frame: pl.DataFrame, name: str) -> NDArray[Any]:
     """Return a column of numbers without gaps."""
     if name not in frame.columns:
-        raise DataError(f"it has no column {name!r}")
+        raise DataError(f"no column {name!r}")
     column = frame[name]
     if name in INTERVAL_COLUMNS and not column.dtype.is_integer():
         raise DataError(f"column {name!r} does not hold whole numbers ({column.dtype})")
@@ -432,6 +432,6 @@ def require_traces(values: Iterable[object]) -> None:
     for value in values:
         if not isinstance(value, Trace):
             raise TypeError(
-                f"a Trace is expected here, not {type(value).__name__} {value!r:.60}: `Trace.read(folder_of_a_run)` "
-                "reads one, and `load(campaign)[configuration]` has those of a configuration"
+                f"expected a Trace, not {type(value).__name__} {value!r:.60}: `Trace.read(folder_of_a_run)` reads "
+                "one, and `load(campaign)[configuration]` holds those of a configuration"
             )

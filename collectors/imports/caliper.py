@@ -85,7 +85,7 @@ class _Tree:
         if made.parent and (not made.parent.isdigit() or made.parent not in self._nodes):
             self.node(made.parent, number)
         if self._nodes.setdefault(key, made) != made:
-            refuse(self._path, f"node {key} is described otherwise before: this is a second recording", number)
+            refuse(self._path, f"node {key} has another description before: the file holds a second recording", number)
 
     def node(self, key: str, number: int) -> _Node:
         """Return a node that a line names."""
@@ -361,9 +361,7 @@ def _trace(stream: _Stream, path: Path, options: Mapping[str, str], notes: list[
         columns[metric.name] = np.bincount(at, np.array(counts, np.float64), len(ends))
     clash = [metric.name for metric in metrics if sum(other.name == metric.name for other in metrics) > 1]
     if clash:
-        refuse(
-            path, f"{clash[0]} is there by itself and as a sum: choose by metrics=…; there are {listing(stream.counts)}"
-        )
+        refuse(path, f"{clash[0]} exists by itself and as a sum: choose with metrics=…: {listing(stream.counts)}")
     return without_part(make_trace(metrics, columns, from_ends(ends, start), path, notes=notes))
 
 

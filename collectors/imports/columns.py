@@ -137,7 +137,7 @@ class _Table:
         names = [name for name in others if _is_numeric(self.frame[name])]
         texts = [name for name in others if name not in names]
         if not names:
-            self._refuse(0, f"no column but {listing(roles.values())} holds numbers, so there is no metric")
+            self._refuse(0, f"no column but {listing(roles.values())} holds numbers: no metric to import")
         what = "holds no numbers and is" if len(texts) == 1 else "hold no numbers and are"
         return names, [f"{listing(texts)} {what} left out"] if texts else []
 

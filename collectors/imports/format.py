@@ -70,7 +70,7 @@ class ImportFormat:
         for name in options:
             if name not in self.options:
                 known = did_you_mean(name, self.options, limit=1) or (
-                    f"there are {listing(self.options)}" if self.options else "it has none"
+                    f"it has {listing(self.options)}" if self.options else "it has none"
                 )
                 raise DataError(f"the format {self.name} has no option {name}=…; {known}")
 

@@ -88,7 +88,7 @@ def _group(rows: Sequence[tuple[int, list[str]]], path: Path, options: Mapping[s
     if chosen not in groups:
         refuse(path, f"group={chosen}: no row is of that group; the groups are {listing(groups)}")
     if len(groups) > 1 and "group" not in options:
-        refuse(path, f"groups {listing(groups)} take turns in this recording: choose one by group=NUMBER", rows[0][0])
+        refuse(path, f"groups {listing(groups)} take turns in this recording: choose one with group=NUMBER", rows[0][0])
     return chosen
 
 

@@ -308,7 +308,7 @@ def _refuse_damaged(frame: pl.DataFrame, rows: _Rows) -> None:
     elif last:
         what = "the last row is cut off; the recording is not complete"
     elif row["event"] and row["count"] is not None:
-        what = "the columns behind the event are not perf's: is the separator in the event's name? Record with -x ';'"
+        what = "the columns after the event are not perf's: is the separator in the event's name? Record with -x ';'"
     else:
         what = "this is not a row of perf stat: a column is missing or is not a number"
     rows.refuse(found, 0, what)

@@ -298,7 +298,7 @@ def _trace(counters: list[_Counter], path: Path, options: Mapping[str, str]) -> 
     elif any(not np.isin(moments, axis).all() for moments in times):
         notes.append(f"counters have values at different times: brought to the intervals of {counters[densest].name}")
     if len(axis) < 2:
-        refuse(path, "every counter has at most one value, so there is no interval")
+        refuse(path, "every counter has at most one value, so no interval")
     metrics, columns = [], {}
     for counter, moments in zip(counters, times, strict=True):
         meaning = said or counter.values

@@ -47,9 +47,7 @@ def find_format(name: str) -> ImportFormat:
         found = recognise(path)
         advice = f"the format comes before the files; {name} is of {found.name}" if found else ""
         raise DataError(f"unknown import format {name!r}; {advice or f'give one of {listing(known)} before it'}")
-    raise DataError(
-        f"unknown import format {name!r}; {did_you_mean(name, known, limit=1) or f'there are {listing(known)}'}"
-    )
+    raise DataError(f"unknown import format {name!r}; {did_you_mean(name, known, limit=1) or f'use {listing(known)}'}")
 
 
 def recognise(path: Path) -> ImportFormat | None:
@@ -100,7 +98,7 @@ def find_files(paths: Paths) -> list[Path]:
             matching = map(Path, glob.glob(text))  # noqa: PTH207  Path.glob takes no absolute pattern
             inside = sorted((file for file in matching if file.is_file()), key=_natural)
         if not inside:
-            what = "the folder has no files" if path.is_dir() else "there is no such file"
+            what = "the folder has no files" if path.is_dir() else "no such file"
             raise DataError(f"{text}: {what}")
         found += inside
     if not found:
@@ -172,7 +170,9 @@ def _check_names(traces: Iterable[Trace], path: Path) -> None:
     names = {name for trace in traces for name in (*trace.metrics, str(trace.attributes.get("run", "")))}
     for name in sorted(names):
         if re.search("[\ud800-\udfff]", name):
-            raise DataError(f"{path}: the name {visible(name)!r} is not text: it holds half of a pair of surrogates")
+            raise DataError(
+                f"{path}: the name {visible(name)!r} is not valid Unicode: it holds half of a surrogate pair"
+            )
 
 
 def read_file(path: Path, chosen: ImportFormat | None, options: Mapping[str, str], name: str) -> list[Trace]:
@@ -190,9 +190,7 @@ def read_file(path: Path, chosen: ImportFormat | None, options: Mapping[str, str
     if chosen is None:
         chosen = _format_of(head)
         if chosen is None:
-            raise DataError(
-                f"{path}:1: of no format that is known by its beginning; name it: {listing(import_formats(), 'or')}"
-            )
+            raise DataError(f"{path}:1: unrecognized format; name it: {listing(import_formats(), 'or')}")
     elif not chosen.recognise(head):
         if other := _format_of(head):
             raise DataError(

@@ -140,7 +140,7 @@ def _check_throttling(records: Records, counts: NDArray[np.int64], attributes: M
 
 
 def _facts(records: Records, rows: NDArray[Any], missed: NDArray[np.int64]) -> dict[str, Any]:
-    """Return what is known of the sampling itself, to be kept with the trace."""
+    """Return facts about the sampling itself, to be kept with the trace."""
     lengths = np.diff(rows["monotonic_ns"]) / 1e6
     facts: dict[str, Any] = {
         "wall_seconds": int(rows["monotonic_ns"][-1] - rows["monotonic_ns"][0]) / 1e9,
@@ -177,7 +177,7 @@ def derived_metric(name: str, expression: MetricExpression, known: Mapping[str, 
 
 
 def milestone(name: str, means: str = "compiled", *, semantics: Semantics = "counter") -> Metric:
-    """Describe a software metric, by what counts it.
+    """Describe a software metric by its collector.
 
     `means`: `compiled` into the program, `kernel` (a probe), `preload` (a library in between), `python` (an import
     hook).
@@ -204,18 +204,16 @@ def _check(records: Records, software: Sequence[Metric], *, whole: bool) -> None
     counted = f"{', '.join(within)}: " if within else ""
     if records.state == "waiting":
         raise RunError(
-            "the sampler did not start in the measured program: is the program that runs the one that was built, "
-            "linked by {cc} or {cxx}, "
-            "and does it get the environment it was started with? A set-uid program never starts it"
+            "the sampler did not start in the measured program: check that the program that runs is the one that was "
+            "built and linked by {cc} or {cxx}, and that it gets the environment it was started with. The sampler "
+            "never starts in a set-uid program"
         )
     if records.state == "failed":
         raise RunError(f"the sampler failed: {records.message}")
     if within and records.tables == 0:
         raise SpecError(
-            f"{counted}none of the code that counts was loaded by the program. Does it use a library of the system "
-            "instead of the "
-            'one that was built here? Then set, in the spec, environment: {LD_LIBRARY_PATH: "{build}"}, or link it '
-            "statically"
+            f"{counted}the program loaded none of the code that counts. Does it use a system library instead of the "
+            'one built here? Then set, in the spec, environment: {LD_LIBRARY_PATH: "{build}"}, or link it statically'
         )
     for mark, sentence in _FATAL.items():
         if mark in records.marks and (within or mark not in _SPOILS_SOFTWARE):
@@ -223,13 +221,11 @@ def _check(records: Records, software: Sequence[Metric], *, whole: bool) -> None
     if records.lost:
         raise RunError(f"the record file was full: {records.lost} intervals lost. Use a longer interval")
     if records.unread > _UNREAD_SHARE * len(records.rows):
-        raise RunError(
-            f"the counters could not be read at {records.unread} of {records.unread + len(records.rows)} ticks"
-        )
+        raise RunError(f"cannot read the counters at {records.unread} of {records.unread + len(records.rows)} ticks")
     if whole and records.state != "finished":
         raise RunError(
             "the program ended without its exit handlers (by _exit, in another program by exec, or from a second "
-            "thread), so its last counts were not read: let it end by exit or from main, or take sampler: outside"
+            "thread), so its last counts were not read: let it end by exit or from main, or use sampler: outside"
         )
     if np.count_nonzero(records.rows["thread"] == 0) < (2 if whole else 3):
         raise RunError("the program ended before the first interval: give it more work, or use a shorter interval")
@@ -243,15 +239,14 @@ _FATAL: Mapping[Mark, str] = MappingProxyType(
     {
         Mark.EXEC: "the program replaced itself by another (exec), and its counters ended there. Measure that other "
         "program itself",
-        Mark.SHARED_FORK: "a child made by a bare system call counted into the program's own counters; take sampler: "
+        Mark.SHARED_FORK: "a child made by a bare system call counted into the program's own counters; use sampler: "
         "inside",
         Mark.UNSHARED: "counters of a part of the program could not be shared with the observer: it was not linked "
         "by {cc} or {cxx}, or the "
-        "linker moved them; take sampler: inside",
-        Mark.SIGNAL_TAKEN: "the program installed a handler of its own for the sampler's signal: choose another by "
-        "`signal:`, or take "
-        "sampler: outside",
-        Mark.SIGNAL_BLOCKED: "the program blocked the sampler's signal: choose another by `signal:`, or take "
+        "linker moved them; use sampler: inside",
+        Mark.SIGNAL_TAKEN: "the program installed a handler of its own for the sampler's signal: choose another with "
+        "`signal:`, or use sampler: outside",
+        Mark.SIGNAL_BLOCKED: "the program blocked the sampler's signal: choose another with `signal:`, or use "
         "sampler: outside",
         Mark.FROZEN: "the kernel stopped counting while the program went on, as it does when a set-uid program is "
         "started: measure as the user "

@@ -64,8 +64,8 @@ def hardware_columns(collected: Pass, records: Records) -> Iterator[tuple[Metric
             gained = deltas(counts[:, index])
             if (gained < -_FALL).any():
                 raise RunError(
-                    f"{metric.name} fell by {-int(gained.min()):,} between two readings, and a count never falls: "
-                    "the counter was misread"
+                    f"{metric.name} fell by {-int(gained.min()):,} between two readings, but a count never falls: the "
+                    "counter was misread"
                 )
     if not collected.multiplexed:
         _check_complete(records)
@@ -86,10 +86,10 @@ def _check_complete(records: Records) -> None:
     if (running_ns < _WHOLE * enabled_ns).any():
         share = running_ns.max() / enabled_ns.max()
         if hybrid := confinement():
-            raise RunError(f"the events were on the counters in {share:.1%} of the time only: {hybrid}")
+            raise RunError(f"the events were counted only {share:.1%} of the time: {hybrid}")
         raise RunError(
-            f"the events were on the counters in {share:.1%} of the time only: somebody else counts on this host too "
-            "(another profiler, the NMI watchdog). End that, ask for fewer metrics, or set multiplex: true"
+            f"the events were counted only {share:.1%} of the time: something else also uses the counters of this "
+            "host (another profiler, the NMI watchdog). Stop it, request fewer metrics, or set multiplex: true"
         )
 
 
@@ -184,8 +184,7 @@ def implausible(columns: Mapping[str, NDArray[Any]]) -> list[str]:
         if smaller > larger * (1 + _SLACK):
             share = float(np.mean(columns[part][both] > columns[whole][both]))
             found.append(
-                f"{part} ({smaller:,.0f}) exceeds {whole} ({larger:,.0f}), of which it is a part; in {share:.0%} of "
-                "the intervals"
+                f"{part} ({smaller:,.0f}) exceeds its whole, {whole} ({larger:,.0f}), in {share:.0%} of the intervals"
             )
     return found
 
@@ -237,7 +236,7 @@ def throttling(records: Records, counts: NDArray[np.int64], period: int) -> Lite
 
 
 def describe_overflows(counts: NDArray[np.int64], period: int) -> dict[str, Any]:
-    """Return what a trace keeps of its intervals by work.
+    """Return a trace's description of its intervals by work.
 
     `counts`: array of int64, shape (records,). Cumulative count of the event that ends intervals.
     Result: `skid_median` and `skid_p99`, in counts; NaN where no overflow ended an interval.

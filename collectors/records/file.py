@@ -204,14 +204,14 @@ class Records:
 
 def create_record_file(path: Path, setup: Setup) -> None:
     """Create the record file at its full size, zero-filled: a full disk fails now, and no record waits for the disk."""
-    limits = {"hardware events": (setup.events, MOST_EVENTS), "probes of the kernel": (setup.probes, _PROBES)}
+    limits = {"hardware events": (setup.events, MOST_EVENTS), "kernel probes": (setup.probes, _PROBES)}
     for what, (asked, most) in limits.items():
         if len(asked) > most:
-            raise HostError(f"{len(asked)} {what} in one run; a record holds {most}. Ask for fewer, or split them")
+            raise HostError(f"{len(asked)} {what} in one run exceed the limit of {most}: request fewer, or split them")
     if setup.probes and setup.source != NONE and find_source(setup.source).simulated:
         raise HostError(
-            f"{setup.probes[0].name}: a probe of the kernel cannot be set under the simulator, which would take its "
-            "breakpoint for the program's own; take real counters or the kernel's, or leave it out"
+            f"{setup.probes[0].name}: kernel probes do not work under the simulator, which would take their "
+            "breakpoints for the program's own; use hardware or kernel counters, or leave it out"
         )
     header = np.zeros((), HEADER)
     values: dict[str, object] = {
@@ -288,9 +288,9 @@ def read_record_file(path: Path, setup: Setup) -> Records:
     }
     for name, value in asked.items():
         if int(header[name]) != value:
-            raise RunError(f"{path}: {name} is {int(header[name]):,}, {value:,} expected; {overwritten}")
+            raise RunError(f"{path}: {name} is {int(header[name]):,}, expected {value:,}; {overwritten}")
     if int(header["state"]) >= len(_STATES):
-        raise RunError(f"{path}: there is no state {int(header['state']):,} of a run; {overwritten}")
+        raise RunError(f"{path}: unknown run state {int(header['state']):,}; {overwritten}")
     version = int(header["papi_version"])
     taken = min(int(header["taken"]), setup.capacity)
     rows = np.frombuffer(data, setup.record, taken, HEADER.itemsize)
@@ -309,6 +309,6 @@ def read_record_file(path: Path, setup: Setup) -> Records:
 
 
 def deltas(column: Sequence[int] | NDArray[Any]) -> NDArray[np.int64]:
-    """Return what a cumulative counter gained from each record to the next, shape (records − 1,)."""
+    """Return the increments of a cumulative counter from each record to the next, shape (records − 1,)."""
     values = np.asarray(column, dtype=np.int64)
     return values[1:] - values[:-1]

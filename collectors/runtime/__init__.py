@@ -165,7 +165,7 @@ def _build(compiler: str, name: str, flags: tuple[str, ...], sources: tuple[Path
             result = supervision.run(command, input=text or None, env=environment, capture_output=True, text=True)
         except FileNotFoundError:
             raise HostError(
-                f"there is no C compiler {compiler!r} on this host (on Debian: apt-get install gcc libc6-dev)"
+                f"no C compiler {compiler!r} on this host (on Debian: apt-get install gcc libc6-dev)"
             ) from None
         if result.returncode != 0:
             raise HostError(f"{compiler} cannot compile the runtime:\n{result.stderr.strip()[-2000:]}")

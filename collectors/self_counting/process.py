@@ -132,7 +132,7 @@ class ThreadCounters:
     def open(self) -> None:
         """Open and start the events."""
         if len(self._events) > EVENTS:
-            raise HostError(f"{len(self._events)} events at once; {EVENTS} can be counted. Ask for fewer")
+            raise HostError(f"{len(self._events)} events at once exceed the limit of {EVENTS}: request fewer")
         library = load_counters(self._compiler)
         header = self._header()
         counters = self._counters = CountersStructure()

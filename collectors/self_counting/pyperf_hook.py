@@ -57,7 +57,7 @@ def choose(names: Sequence[str], *, compiler: str = "cc", children: bool = False
         elif name not in PRESETS and name not in OS_METRICS and not is_native(name):
             known = [*PRESETS, *OS_METRICS, *(PREFIX + event for event in (*GENERIC, *ALIASES))]
             advice = did_you_mean(name, known) or "`unperturbed metrics` lists all"
-            raise SpecError(f"there is no metric {name!r}; {advice}")
+            raise SpecError(f"unknown metric {name!r}; {advice}")
     left = [name for name in names if name not in OS_METRICS]
     if left:
         load_counters(compiler)
@@ -311,9 +311,7 @@ class _Counting:
         self._inward: tuple[ProcessCounters | ThreadCounters, ...] = (*self._chosen.process, *self._chosen.thread)
         self._outward = self._inward[::-1]
         if not self._inward:
-            raise HostError(
-                f"nothing of what {METRICS_VARIABLE} names can be counted here: {_grouped(self._chosen.refused)}"
-            )
+            raise HostError(f"no metric of {METRICS_VARIABLE} can be counted here: {_grouped(self._chosen.refused)}")
         self._empty = self._empty_pair()
         self._pairs = self._other_threads_ns = 0
 

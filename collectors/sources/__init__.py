@@ -81,7 +81,7 @@ def find_source(name: str) -> Source:
     try:
         return find_sources()[name]
     except KeyError:
-        raise SpecError(f"unknown source {name!r}; there are {', '.join(find_sources())}") from None
+        raise SpecError(f"unknown source {name!r}; use one of {', '.join(find_sources())}") from None
 
 
 def source_names() -> tuple[str, ...]:

@@ -139,7 +139,7 @@ def fits_page_cache(name: str) -> bool:
 def metric(name: str) -> Metric:
     """Return the description of a simulated metric."""
     if name not in FORMULAS:
-        raise HostError(f"{name} cannot be simulated: no event of callgrind stands for it")
+        raise HostError(f"cannot simulate {name}: no event of callgrind stands for it")
     terms = " + ".join(
         event if factor == 1 else f"{factor} {event}" for event, factor in FORMULAS[name].items()
     ).replace("+ -1 ", "− ")
@@ -216,9 +216,9 @@ def read_dumps(path: Path, intervals: int) -> dict[str, NDArray[np.int64]]:
     missing = [number for number in range(1, intervals + 1) if number not in rows]
     if missing:
         raise RunError(
-            f"callgrind's dump of interval {missing[0]} is missing ({len(missing)} of {intervals}): the "
-            "program became another one (exec), as a script does that starts the real program; or it was killed, or "
-            "the disk is full. Of a script, measure the program that it becomes"
+            f"callgrind's dump of interval {missing[0]} is missing ({len(missing)} of {intervals}): the program "
+            "became another one (exec), like a script that starts the real program; or it was killed, or the disk is "
+            "full. Instead of a script, measure the program that it becomes"
         )
     import numpy as np  # noqa: PLC0415  a process that counts itself shall not load it
 
@@ -261,9 +261,7 @@ def columns(collected: Pass, dumps: Path, intervals: int) -> Iterator[tuple[Metr
 def plan(names: Sequence[str], request: Request) -> Planned:
     """Put metrics into passes: what needs a data cache with page-sized lines has a pass of its own."""
     if request.sampler == "outside":
-        return [], dict.fromkeys(
-            names, "the simulator ends its intervals from inside the program: take sampler: inside"
-        )
+        return [], dict.fromkeys(names, "the simulator ends its intervals from inside the program: use sampler: inside")
     if problem := missing_tool():
         return [], dict.fromkeys(names, problem)
     why = {name: "no event of callgrind stands for it" for name in names if name not in FORMULAS}

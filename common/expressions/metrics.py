@@ -92,12 +92,12 @@ def parse_metric_expression(text: str) -> MetricExpression:
     """
     text = " ".join(text.split())  # a folded YAML text may have line ends
     if len(text) > _LONGEST:
-        raise SpecError(f"the expression has {len(text):,} characters; {_LONGEST:,} is the most")
+        raise SpecError(f"the expression has {len(text):,} characters; the limit is {_LONGEST:,}")
     try:
         tree = parse(text, comments=True)
     except ExpressionError:
         quotes = "; a name such as perf::page-faults needs single quotes" if "::" in text else ""
-        raise SpecError(f"`{text}` cannot be read: {_ALLOWED}{quotes}") from None
+        raise SpecError(f"cannot read `{text}`: {_ALLOWED}{quotes}") from None
     names: dict[str, None] = {}
     arithmetic = _checked(tree, text, names, depth=1)
     if not names:

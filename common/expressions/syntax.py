@@ -43,7 +43,7 @@ def parse(text: str, *, longest: int = _LONGEST, comments: bool = False) -> ast.
     Result: The tree. Offsets of its nodes count characters of `text`; use `name_at` for names.
     """
     if len(text) > longest:
-        raise ExpressionError(text, 1, f"it has {len(text)} characters, more than {longest}")
+        raise ExpressionError(text, 1, f"it has {len(text)} characters; the limit is {longest}")
     plain = re.sub(r"[\r\n\t\f]", " ", _without_backquotes(text, comments=comments))
     start = len(plain) - len(plain.lstrip())
     if start == len(plain):
@@ -53,11 +53,11 @@ def parse(text: str, *, longest: int = _LONGEST, comments: bool = False) -> ast.
             warnings.simplefilter("ignore")  # remarks on style (`1if`, `'\\d'`): what is wrong is refused later
             tree = ast.parse(plain[start:], mode="eval").body
     except SyntaxError as error:
-        why = f"{error.msg}; a name with other signs than letters, digits and _ needs backquotes"
+        why = f"{error.msg}; a name with characters other than letters, digits and _ needs backquotes"
         # Where the end is what is wrong, there is no offset.
         raise ExpressionError(text, start + error.offset if error.offset else len(text), why) from None
     except (RecursionError, MemoryError, ValueError) as error:
-        raise ExpressionError(text, 1, f"it cannot be parsed: {str(error) or 'nested too deeply'}") from None
+        raise ExpressionError(text, 1, f"cannot parse it: {str(error) or 'nested too deeply'}") from None
     _count_characters(tree, plain[start:], start)
     return tree
 
@@ -84,7 +84,7 @@ def literal(text: str, node: ast.expr) -> tuple[Value, ResultType]:
             return string, "text"
         case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)):
             return -finite(text, node, number), "number"
-    raise ExpressionError(text, node.col_offset + 1, "a number, text, True or False is expected here")
+    raise ExpressionError(text, node.col_offset + 1, "expected a number, text, True or False")
 
 
 def finite(text: str, node: ast.expr, value: float) -> float:

@@ -32,7 +32,7 @@ from unperturbed.common.wording import no_such_column
 
 _NEED = {
     "number": "a number is needed here, not {}",
-    "truth": "a comparison or another truth value is needed here, not {}",
+    "truth": "expected a comparison or another truth value, not {}",
     "text": "text is needed here, not {}",
 }
 _COMPARISONS: Mapping[type[ast.cmpop], Callable[[pl.Expr, pl.Expr], pl.Expr]] = {
@@ -180,7 +180,11 @@ class Translator:
         here = self._text[node.col_offset :]
         odd = [name for name in self._schema if here.startswith(name) and not name.isidentifier()]
         meant = max(odd, key=len, default="")
-        return f"a name with other signs than letters, digits and _ needs backquotes: `{meant}`" if meant else otherwise
+        return (
+            f"a name with characters other than letters, digits and _ needs backquotes: `{meant}`"
+            if meant
+            else otherwise
+        )
 
     def _constant(self, node: ast.Constant) -> Term:
         # A whole column: polars takes what is computed from literals alone for a scalar, and may not broadcast it.
@@ -320,7 +324,8 @@ class Translator:
             if "text" in {first.type, second.type}:
                 raise self._error(
                     node.orelse,
-                    f"{TYPE_NAMES[first.type]} if, {TYPE_NAMES[second.type]} else: both must be of one type",
+                    f"the value before `if` is {TYPE_NAMES[first.type]}, that after `else` "
+                    f"{TYPE_NAMES[second.type]}: both must be of one type",
                 )
             first, second = Term(_as_number(first), "number"), Term(_as_number(second), "number")
         # A missing condition must not choose the second value.

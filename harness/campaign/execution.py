@@ -90,7 +90,7 @@ def lock_campaign(spec: CampaignSpec, folder: Path, purpose: str) -> Iterator[Ma
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise SpecError(
-            f"{folder}: no folder can be made there ({error.strerror}); choose another with --campaign"
+            f"{folder}: cannot create the folder ({error.strerror}); choose another with --campaign"
         ) from None
     with _disk_errors(folder), locked(folder), Manifest(folder / "campaign.sqlite") as manifest:
         _claim(manifest, spec, purpose)
@@ -298,7 +298,7 @@ class RunResult:
 
 
 def _claim(manifest: Manifest, spec: CampaignSpec, purpose: str) -> None:
-    """Tie the folder to this spec and purpose; start it anew if another spec has no finished runs in it."""
+    """Tie the folder to this spec and purpose; start it again if another spec has no finished runs in it."""
     check_owner(manifest, spec, purpose)
     if manifest.fact("spec_digest") not in (None, spec.digest):
         manifest.clear()
@@ -322,12 +322,13 @@ def check_owner(manifest: Manifest, spec: CampaignSpec, purpose: str) -> None:
     recorded = manifest.fact("purpose") or CAMPAIGN  # campaigns of early versions record none
     if recorded != purpose and manifest.has_done():
         raise SpecError(
-            f"{manifest.path.parent} holds {recorded}, not {purpose}: choose another by --campaign, or remove it"
+            f"{manifest.path.parent} holds {recorded}, not {purpose}: choose another folder with --campaign, or "
+            "remove this one"
         )
     if known not in (None, spec.digest) and manifest.has_done():
         changed = changed_keys(spec, manifest.fact("spec_text") or "")
         which = f"; changed since: {', '.join(changed)}" if changed else ""
         raise SpecError(
             f"{manifest.path.parent} holds a campaign of another spec ({manifest.fact('name')}, started "
-            f"{manifest.fact('begun')}{which}): choose another folder with --campaign, or remove that one"
+            f"{manifest.fact('begun')}{which}): choose another folder with --campaign, or remove this one"
         )

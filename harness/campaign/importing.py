@@ -54,7 +54,7 @@ def import_campaign(
     """Read traces of another tool as runs of a campaign; its folder, new or empty, appears whole or not at all."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         what = "is a file" if not folder.is_dir() else "exists and is not empty"
-        raise SpecError(f"{folder} {what}: give a folder for the campaign that is not there yet")
+        raise SpecError(f"{folder} {what}: give a new folder for the campaign")
     chosen = find_format(format)
     by_configuration = _read(chosen, groups, options or {})
     ordered = _with_baseline_first(by_configuration, baseline)
@@ -87,32 +87,34 @@ def _read(chosen: ImportFormat, groups: Sequence[Group], options: Mapping[str, s
             said = str(trace.attributes.get("configuration", ""))
             if not group.name and not said:
                 raise SpecError(
-                    f"{trace.attributes['file']} does not say which configuration its runs are of: put --as NAME "
-                    "after the files of each"
+                    f"{trace.attributes['file']} does not name the configuration of its runs: put --as NAME after the "
+                    "files of each"
                 )
             name = group.name or said
             _check_name(name)
             file, digest = str(trace.attributes["file"]), str(trace.attributes["sha256"])
             if seen.setdefault(digest, (number, file)) != (number, file):
                 other = seen[digest][1]
-                raise DataError(f"{file} and {other} are the same, byte for byte: each run is to be given once")
+                raise DataError(f"{file} and {other} are the same, byte for byte: give each run once")
             found.setdefault(name, []).append(trace)
     return found
 
 
 def _check_name(name: str) -> None:
     if not _NAME.fullmatch(name):
-        raise SpecError(f"--as {name!r}: a configuration's name has letters, digits, `_`, `-` and `.`, at most 64")
+        raise SpecError(
+            f"--as {name!r}: a configuration's name may contain letters, digits, `_`, `-` and `.`, at most 64"
+        )
     if name in (ANCHOR, PILOT, REFERENCE) or name.startswith(SHAM_PREFIX):
-        raise SpecError(f"--as {name}: this name means something else in campaigns; choose another")
+        raise SpecError(f"--as {name}: this name is reserved in campaigns; choose another")
 
 
 def _with_baseline_first(found: Mapping[str, list[Trace]], baseline: str | None) -> dict[str, list[Trace]]:
     """Return the configurations, the baseline first and under the name that all commands know it by."""
     first = baseline or (BASELINE if BASELINE in found else next(iter(found)))
     if first not in found:
-        known = did_you_mean(first, found, limit=1) or f"there are {listing(found)}"
-        raise SpecError(f"--baseline {first}: there is no such configuration; {known}")
+        known = did_you_mean(first, found, limit=1) or f"use {listing(found, 'or')}"
+        raise SpecError(f"--baseline {first}: no such configuration; {known}")
     if first != BASELINE and BASELINE in found:
         raise SpecError(f"--baseline {first}: another configuration is named {BASELINE}; give it another name")
     return {BASELINE: found[first], **{name: runs for name, runs in found.items() if name != first}}
@@ -136,7 +138,7 @@ def _common_metrics(found: Mapping[str, list[Trace]]) -> tuple[dict[str, Kind], 
     if not metrics:
         _, other = next(pair for pair in traces if not set(pair[1].metrics) & set(first.metrics) or pair is traces[-1])
         raise DataError(
-            f"no metric is in all runs: {first.attributes['file']} has {first_of(list(first.metrics))}, "
+            f"no metric is common to all runs: {first.attributes['file']} has {first_of(list(first.metrics))}, "
             f"{other.attributes['file']} has {first_of(list(other.metrics))}"
         )
     for name, trace in traces:
@@ -153,8 +155,8 @@ def _common_metrics(found: Mapping[str, list[Trace]]) -> tuple[dict[str, Kind], 
 def _chosen_to_align(asked: Sequence[str], metrics: Mapping[str, Kind]) -> tuple[str, ...]:
     for name in asked:
         if name not in metrics:
-            known = did_you_mean(name, metrics, limit=1) or f"there are {listing(metrics)}"
-            raise SpecError(f"--align-on {name}: not all runs have such a metric; {known}")
+            known = did_you_mean(name, metrics, limit=1) or f"use {listing(metrics, 'or')}"
+            raise SpecError(f"--align-on {name}: not all runs have this metric; {known}")
     if asked:
         return tuple(asked)
     best = next((name for name in _ALIGNED_ON if name in metrics), None)
@@ -187,7 +189,7 @@ def _files_of(found: Mapping[str, list[Trace]]) -> list[dict[str, Any]]:
 
 
 def _write(folder: Path, imported: Imported, found: Mapping[str, list[Trace]]) -> None:
-    """Write the folder aside, then rename it: there is a whole campaign or none."""
+    """Write the folder aside, then rename it: the campaign appears whole or not at all."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with scratch_folder("import", folder.parent) as aside:
         place = aside / folder.name
@@ -260,7 +262,7 @@ _LOOKED_AT = 20
 
 
 def what_to_type(path: Path) -> str:
-    """Return which command takes a file or folder of another tool; '' for what is of none."""
+    """Return the command that reads a file or folder of another tool; '' if none does."""
     try:
         files = find_files(path)[:_LOOKED_AT]
     except (DataError, OSError):

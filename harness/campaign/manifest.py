@@ -175,7 +175,7 @@ class Manifest:
                 ) from None
             if "disk" in str(error):
                 raise HostError(f"{path}: {error}: is the disk full, or are files limited (ulimit -f)?") from None
-            raise SpecError(f"{path}: the campaign's manifest cannot be opened ({error})") from None
+            raise SpecError(f"{path}: cannot open the campaign's manifest ({error})") from None
         except sqlite3.DatabaseError as error:
             raise SpecError(
                 f"{path}: not a campaign's manifest ({error}); choose another folder with --campaign"
@@ -262,7 +262,7 @@ class Manifest:
                 self._change("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, json.dumps(value)))
 
     def clear(self) -> None:
-        """Delete everything: the folder's campaign starts anew."""
+        """Delete everything: the folder's campaign starts again."""
         with self._transaction():
             for table in ("failures", "totals", "runs", "facts"):
                 if self._has(table):
@@ -299,7 +299,7 @@ class Manifest:
             self._change("UPDATE runs SET state = 'planned' WHERE state IN ('running', 'failed')")
 
     def redo(self, ids: Iterable[str]) -> None:
-        """Plan these finished runs again: what they recorded is lost."""
+        """Plan these finished runs again: their records are lost."""
         with self._transaction():
             self._db.executemany("UPDATE runs SET state = 'planned' WHERE id = ?", ((run,) for run in ids))
 

@@ -125,9 +125,9 @@ def _rehearse(
             raise
         probed = list(dict.fromkeys(site.metric for site in software_metrics.sites))
         raise SpecError(
-            f"{metric_position(session.spec, probed[0])}: {' and '.join(probed)}: hit far too often for probes of the "
-            f"kernel: with them the program had not ended after {limit:.0f} s, and without them it takes {alone:.1f} "
-            "s. Take rarer events, or compile them in"
+            f"{metric_position(session.spec, probed[0])}: {' and '.join(probed)}: hit far too often for kernel "
+            f"probes: with them the program had not ended after {limit:.0f} s, and without them it takes {alone:.1f} "
+            "s. Use rarer events, or compile them in"
         ) from None
 
 
@@ -135,7 +135,7 @@ def _check_length(intervals: int, interval: str, *, shortest: bool) -> None:
     """Refuse a run too short for a verdict; an interval chosen by the number of records is the `shortest`."""
     if intervals < MINIMUM_INTERVALS:
         raise RunError(
-            f"the pilot run has {intervals} intervals of {interval}, and at least {MINIMUM_INTERVALS} are needed: "
+            f"the pilot run has {intervals} intervals of {interval}, but at least {MINIMUM_INTERVALS} are needed: "
             f"{'give the program more work' if shortest else 'use a shorter interval, or give the program more work'}"
         )
 
@@ -155,7 +155,7 @@ def _coarse(interval_ns: int, clock: str) -> str:
 
 
 def _interval_for(records: int, duration_ns: int, clock: str) -> tuple[int, str]:
-    """Return the interval that gives about so many records, and a note when the clock is too coarse for it."""
+    """Return the interval that gives about this number of records, and a note when the clock is too coarse for it."""
     if clock == "work":
         return max(1, round(duration_ns / records)), ""  # quanta: the simulator has no smaller unit
     exact = round(duration_ns / records, -5)  # a tenth of a millisecond

@@ -78,13 +78,13 @@ def configurations(spec: CampaignSpec) -> tuple[Configuration, ...]:
 
 
 def baselines_alone(spec: CampaignSpec) -> CampaignSpec:
-    """Return the campaign with nothing but its baseline and its anchor: what a search for a partition begins with."""
+    """Return the campaign with only its baseline and its anchor, with which a search for a partition begins."""
     alone = {"subsets": {}, "sham": False, "max_runs": None, "max_hours": None}
     return spec.model_copy(update={"programs": {}, "campaign": spec.campaign.model_copy(update=alone)})
 
 
 def sham_of(spec: CampaignSpec, configuration: Configuration) -> Configuration | None:
-    """Return a configuration's sham, rewritten alike with nothing counted; None where nothing is compiled in."""
+    """Return a configuration's sham: the same rewriting without counting; None if nothing is compiled in."""
     compiled = tuple(name for name in configuration.software if spec.measure.software[name].means == "compiled")
     if not compiled:
         return None
@@ -163,7 +163,7 @@ def plan_batch(
     order: Literal["blocks", "random", "sequential"] = "blocks",
     layouts: Literal["fixed", "varied"] = "fixed",
 ) -> tuple[PlannedRun, ...]:
-    """Lay out so many further runs of some configurations, behind everything that was planned before.
+    """Add further runs of some configurations at the end of the plan.
 
     `more`: Name of a configuration, built or not → runs a pass beyond those that it has.
     `seed`, `before`, `order`, `layouts`: As for `plan_runs`. The same earlier plan and the same request give the same

@@ -67,7 +67,7 @@ def prepare(
     for why in filter(None, (no_verdict(spec, passes), never_computed(spec, passes))):
         progress.note(why)
     if without := configurations_without_sham(spec):
-        progress.note(f"no sham of {' and '.join(without)}: nothing is compiled in that could be left out")
+        progress.note(f"no sham of {' and '.join(without)}: no compiled-in code to leave out")
     named = {item.name: item for item in passes.passes}
     names: set[str] | None = None
     if needed is not None and manifest.has_done():
@@ -113,8 +113,8 @@ def detect_host(spec: CampaignSpec, manifest: Manifest, progress: Progress) -> t
     here = host.fingerprint(description)
     if (known := manifest.fact("host")) not in (None, here):
         raise HostError(
-            f"this campaign was started on another host or kernel ({known}; this is {here}): counts of two hosts do "
-            "not compare"
+            f"this campaign was started on another host or kernel ({known}; this is {here}): counts from two hosts "
+            "are not comparable"
         )
     manifest.set_facts(host=here, description=description)
     progress.step("finding out what this host can count")
@@ -194,9 +194,9 @@ def _identity(spec: CampaignSpec, manifest: Manifest) -> str | None:
         if known is None:
             return None
         raise SpecError(
-            f"the program has changed since this campaign was started (it was {known}, it is {now}): its source, its "
-            "input or a file that its command names is different, and runs of two programs do not compare. Choose "
-            "another folder with --campaign, or restore the program"
+            f"the program has changed since this campaign was started (it was {known}, it is now {now}): its source, "
+            "its input or a file that its command names is different, and runs of two programs are not comparable. "
+            "Choose another folder with --campaign, or restore the program"
         )
     if known is not None:
         pilots_of = [f"{PILOT}:{item['name']}" for item in manifest.fact("passes") or []]
@@ -245,7 +245,7 @@ def _inputs(
                 argv, cwd=build_folder or spec.folder, capture_output=True, text=True, stdin=subprocess.DEVNULL
             )
         except OSError as error:
-            raise RunError(f"prepare cannot be run: {argv[0]}: {error.strerror}") from None
+            raise RunError(f"cannot run prepare: {argv[0]}: {error.strerror}") from None
         if made.returncode != 0:
             raise RunError(
                 f"prepare failed with exit code {made.returncode}: "

@@ -36,7 +36,7 @@ class Durations:
         self._runs: Counter[str] = Counter()
 
     def add(self, pass_name: str, seconds: float, *, runs: int = 1) -> None:
-        """Record one run, or so many that took these seconds together."""
+        """Record one run, or several that took these seconds together."""
         self._sum[pass_name] += seconds
         self._runs[pass_name] += runs
 
@@ -45,7 +45,7 @@ class Durations:
         return bool(self._runs[pass_name])
 
     def expected(self, runs: Mapping[str, int]) -> float:
-        """Return the seconds that so many runs of each pass will take; 0 when nothing is known of some of them."""
+        """Return the expected seconds of a number of runs of each pass; 0 when any of them is unknown."""
         wanted = {name: count for name, count in runs.items() if count}
         if any(not self._runs[name] for name in wanted):
             return 0.0

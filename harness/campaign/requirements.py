@@ -67,17 +67,17 @@ def check_sampled_program(spec: CampaignSpec) -> None:
     """Refuse a program that the sampler could not be put into."""
     if spec.program.build is None and spec.program.shell and spec.measure.sampler == "inside":
         raise SpecError(
-            "the sampler finds a program that is not built here by its name: give it in run:, without shell: true"
+            "the sampler needs the name of a program that is not built here: give it in run:, without shell: true"
         )
 
 
 def check_clock(spec: CampaignSpec, passes: Passes) -> None:
-    """Refuse intervals by the simulator's work where something else counts, and intervals by counts where it counts."""
+    """Refuse intervals by simulated work without the simulator, and intervals by counts with it."""
     _check_overflow(spec, passes)
     counted = [item.source for item in passes.passes if item.source != "simulated"]
     if spec.measure.clock == "work" and counted:
         raise SpecError(
-            f"clock: work is the simulator's, and {counted[0]} counts here: set source: simulated, or another clock"
+            f"clock: work needs the simulator, but {counted[0]} counts here: set source: simulated, or another clock"
         )
 
 
@@ -89,15 +89,15 @@ def _check_overflow(spec: CampaignSpec, passes: Passes) -> None:
     for item in sorted(passes.passes, key=lambda one: not find_source(one.source).simulated):
         if event not in {metric.name for metric in item.metrics}:
             raise SpecError(
-                f"{place}: {event} ends the intervals, and {item.source} counts {item.metrics[0].name} in runs where "
-                f"{event} is not counted: ask for metrics of one source, or give intervals a length of time"
+                f"{place}: {event} ends the intervals, but {item.source} counts {item.metrics[0].name} in runs where "
+                f"{event} is not counted: use metrics of one source, or give intervals a length of time"
             )
         if find_source(item.source).simulated:
             why = passes.passed_over
             raise SpecError(
-                f"{place}: {event} would be simulated here, and no counter of the simulator overflows: for intervals "
-                "of equal work there, write `source: simulated`, `clock: work` and `interval: {records: 200}`"
-                f"{f' ({why.rstrip(chr(46))})' if why else ''}"
+                f"{place}: {event} would be simulated here, but no counter of the simulator overflows: for intervals "
+                "of equal work there, write `source: simulated`, `clock: work` and `interval: {records: "
+                f"200}}`{f' ({why.rstrip(chr(46))})' if why else ''}"
             )
 
 
@@ -107,9 +107,9 @@ def check_probes(spec: CampaignSpec, passes: Passes) -> None:
     simulated = [metric.name for item in passes.passes if item.source == "simulated" for metric in item.metrics]
     if probed and simulated:
         raise SpecError(
-            f"{metric_position(spec, probed[0])}: the kernel's probes do not work in a simulated program, and "
-            f"{simulated[0]} is simulated here: "
-            "take counters that this host has (perf::page-faults, …), or compile the metric in"
+            f"{metric_position(spec, probed[0])}: kernel probes do not work in a simulated program, and "
+            f"{simulated[0]} is simulated here: use counters that this host has (perf::page-faults, …), or compile "
+            "the metric in"
         )
 
 
@@ -118,8 +118,8 @@ def check_wrapped(spec: CampaignSpec, passes: Passes) -> None:
     wrapped = [name or "program" for name in ("", *spec.programs) if spec.of_program(name).program.sampled]
     if wrapped and any(item.source == "simulated" for item in passes.passes):
         raise HostError(
-            f"{wrapped[0]} is started by another program, and valgrind, which simulates the counters here, looks at "
-            "the program that it starts alone: that takes a host with counters of its processor (`unperturbed doctor`)"
+            f"another program starts {wrapped[0]}, but valgrind, which simulates the counters here, follows only the "
+            "program that it starts itself: use a host with hardware counters (`unperturbed doctor`)"
         )
 
 
@@ -175,5 +175,5 @@ def check_budget(spec: CampaignSpec, passes: int) -> None:
     allowed = spec.campaign.max_runs
     if allowed is not None and runs > allowed:
         raise SpecError(
-            f"the plan has {runs} runs, max_runs allows {allowed}: ask for fewer runs, subsets or metrics, or raise it"
+            f"the plan has {runs} runs, but max_runs allows {allowed}: use fewer runs, subsets or metrics, or raise it"
         )

@@ -79,7 +79,7 @@ class ProgramResult:
 def run_plain(
     spec: CampaignSpec, folder: Path, *, build: Path | None, inputs: Path, pad_bytes: int = 0
 ) -> tuple[ProgramResult, Outcome]:
-    """Run the untouched program once, natively and unmeasured: its result is what every measured run must give."""
+    """Run the untouched program once, natively and unmeasured: every measured run must give the same result."""
     command = _command(spec, folder, build=build, inputs=inputs)
     if pad_bytes:
         command = replace(command, environment={**command.environment, "UNPERTURBED_PAD": "x" * pad_bytes})
@@ -92,7 +92,7 @@ def run_plain(
         )
     if outcome.exit_code != spec.program.exit_code:
         raise RunError(
-            f"the program, unmeasured, {_how_it_ended(outcome)}; exit code {spec.program.exit_code} is expected. "
+            f"the program, unmeasured, {_how_it_ended(outcome)}; expected exit code {spec.program.exit_code}. "
             f"{_last_stderr(folder)} {shown}"
         )
     return ProgramResult(outcome.exit_code, _digest(spec, command)), outcome
@@ -257,7 +257,7 @@ def _launch(command: Command, folder: Path) -> Outcome:
 
 
 def _digest(spec: CampaignSpec, command: Command) -> str:
-    """Return what two runs must have in common of their results; the same for all where any result is right."""
+    """Return the digest of a run's result, which all runs must share; a constant if any result is right."""
     if spec.program.result == "any":
         return _ANY_RESULT
     return digest_of_result(command.stdout, [command.folder / name for name in spec.program.outputs])
@@ -274,17 +274,17 @@ def _check_outcome(spec: CampaignSpec, command: Command, outcome: Outcome, expec
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
     if outcome.exit_code == _KILLED + (spec.measure.signal or SIGNAL):
         raise RunError(
-            "the program was killed by the sampler's signal: it took the signal's handler away, or sent its timer to a "
-            "program it became. Choose another by `signal:`, or take sampler: outside"
+            "the program was killed by the sampler's signal: it replaced the signal's handler, or passed its timer on "
+            "to another program by exec. Choose another signal with `signal:`, or use sampler: outside"
         )
     if outcome.exit_code != expected.exit_code:
         raise RunError(
-            f"the program {_how_it_ended(outcome)}; exit code {expected.exit_code} is expected. {_last_stderr(folder)}"
+            f"the program {_how_it_ended(outcome)}; expected exit code {expected.exit_code}. {_last_stderr(folder)}"
         )
     digest = _digest(spec, command)
     if digest != expected.digest:
         raise RunError(
-            f"the program gave another result than when it was not measured (sha256 {digest[:12]}…, expected "
+            f"the program gave another result than without measurement (sha256 {digest[:12]}…, expected "
             f"{expected.digest[:12]}…): measuring changed it, or it is not deterministic. Compare {folder / 'stdout'} "
             f"with that of the untouched program's run, {folder.with_name(expected.run) / 'stdout'}; for a program "
             "that prints times or addresses write `result: any`"
@@ -302,7 +302,7 @@ def _check_end(records: Records, ended_ns: int, setup: Setup, *, wrapped: bool) 
     if missing_ns > max(_UNSEEN_NS, longest_ns, _UNSEEN_SHARE * float(ended_ns - stamps[0])):
         raise RunError(
             f"the records end {missing_ns / 1e9:.2g} s before the program did: it replaced itself by another (exec), "
-            "or switched the sampler's signal off. Measure that other program itself, or take sampler: outside"
+            "or switched the sampler's signal off. Measure that other program itself, or use sampler: outside"
         )
 
 
@@ -326,7 +326,7 @@ def _how_it_ended(outcome: Outcome) -> str:
 
 
 def _last_stderr(folder: Path) -> str:
-    """Return the last lines of what the program wrote to stderr, for an error message."""
+    """Return the last lines of the program's stderr, for an error message."""
     file = folder / "stderr"
     text = file.read_bytes()[-_SHOWN_BYTES:].decode(errors="replace").strip() if file.is_file() else ""
     return f"It said:\n{text}" if text else "It wrote nothing to stderr."

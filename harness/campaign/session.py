@@ -113,7 +113,7 @@ def execute_in(
 
 @contextmanager
 def software_metrics_in(session: Session, run: PlannedRun) -> Iterator[SoftwareMetrics]:
-    """Yield what counts in a planned run; each layout has other places, so its probes are set for that run."""
+    """Yield the software metrics of a planned run, with probes placed for its layout."""
     built = session.built[run.configuration]
     if built.tree is None or run.layout == AS_BUILT or not built.software_metrics.probes:
         yield built.software_metrics
@@ -208,7 +208,7 @@ def make_layouts(
         program = spec.of_program(configuration.program).program
         source = find_source(program, spec.folder)
         if source is None or tree is None:
-            raise SpecError(f"{name}: a program that is not built here has one layout")
+            raise SpecError(f"{name}: a program that is not built here has only one layout")
         progress.step(f"linking {len(layouts)} {'layout' if len(layouts) == 1 else 'layouts'} of {name}")
         # A sham has the layouts of what it is compared with.
         drawn_for = configuration.sham_of or name
@@ -241,5 +241,5 @@ def _folder_name(number: int) -> str:
         return f"{number:02d}"
     letter, sign = divmod(number - _DECIMAL, len(_SIGNS))
     if letter >= len(_LETTERS):
-        raise SpecError(f"a campaign has {_DECIMAL + len(_LETTERS) * len(_SIGNS)} builds at most; begin another")
+        raise SpecError(f"a campaign has at most {_DECIMAL + len(_LETTERS) * len(_SIGNS)} builds; start another")
     return _LETTERS[letter] + _SIGNS[sign]

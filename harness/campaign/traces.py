@@ -1,4 +1,4 @@
-"""The traces of finished runs: each is whole, and of its run and campaign; their intervals as one lazy table."""
+"""The traces of finished runs, each checked against its run and campaign; their intervals as one lazy table."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def require_own(attributes: Mapping[str, Any], state: RunState, campaign: str | 
                 f"{what} {attributes.get(key)}"
                 for key, what in (("run", "run"), ("configuration", "configuration"), ("campaign", "a campaign named"))
             )
-            raise DataError(f"{path} is the trace of {recorded}, which is not what this folder's manifest planned here")
+            raise DataError(f"{path} is the trace of {recorded}, not the one planned by this folder's manifest")
 
 
 def reopen_lost(folder: Path, manifest: Manifest) -> tuple[str, ...]:
@@ -101,7 +101,7 @@ def scan_intervals(folder: Path, runs: Sequence[RunState], *, campaign: str | No
     try:
         str(folder).encode()
     except UnicodeEncodeError:
-        raise DataError(f"{folder} is not valid UTF-8, and tables are: rename it") from None
+        raise DataError(f"{folder} is not valid UTF-8: rename it") from None
     facts = pl.LazyFrame(
         {
             "path": [str(path) for path in paths],

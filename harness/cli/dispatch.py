@@ -166,7 +166,7 @@ def _require_no_empty_word(words: Sequence[str]) -> None:
         if word and (word == option or "=" in option or not option.startswith("--")):
             continue
         before = words[place - 1] if not word else option
-        raise SpecError(f"the argument after {before!r} is empty; is a variable of your shell not set?")
+        raise SpecError(f"the argument after {before!r} is empty; is a variable of your shell unset?")
 
 
 def _require_ending_files(arguments: argparse.Namespace) -> None:
@@ -192,4 +192,4 @@ def _require_readable(words: Sequence[str], command: Command) -> None:
         try:
             word.encode()
         except UnicodeEncodeError:
-            raise SpecError(f"{word} is not valid UTF-8, and specs, tables and pages are: rename it") from None
+            raise SpecError(f"{word} is not valid UTF-8: rename it") from None

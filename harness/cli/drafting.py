@@ -137,8 +137,8 @@ def draft(
     place = find_place(spec.name, command, arguments.campaign)
     if place.name != spec.name and arguments.campaign is None and not place.known:
         progress.note(
-            f"another command has {HOME / spec.name}; this one is kept in {place.campaign}. To continue that one, "
-            f"edit {HOME / spec.name}.yaml, and type `unperturbed run {HOME / spec.name}.yaml`"
+            f"another command already uses {HOME / spec.name}; this one is kept in {place.campaign}. To continue that "
+            f"one, edit {HOME / spec.name}.yaml, and type `unperturbed run {HOME / spec.name}.yaml`"
         )
     spec = spec.renamed(place.name)
     if place.known:

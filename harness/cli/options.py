@@ -41,7 +41,7 @@ def add_jobs(parser: argparse.ArgumentParser) -> None:
         "--jobs",
         type=int,
         metavar="N",
-        help="compare runs in N processes, which takes less time where there are many; the verdicts are the same",
+        help="compare runs in N processes, which is faster for many runs; the verdicts are the same",
     )
 
 
@@ -66,7 +66,7 @@ def format_options(texts: Iterable[str]) -> dict[str, str]:
     for text in texts:
         key, equals, value = text.partition("=")
         if not equals or not key.strip():
-            raise SpecError(f"--option {text}: give it as KEY=VALUE, as time=seconds")
+            raise SpecError(f"--option {text}: give it as KEY=VALUE, such as time=seconds")
         found[key.strip()] = value.strip()
     return found
 
@@ -113,8 +113,8 @@ def add_program_options(parser: argparse.ArgumentParser, *, comparing: bool = Fa
         action="append",
         default=[],
         metavar="NAME[=VALUE]",
-        help="pass on or set an environment variable; may be given again (PATH, LD_LIBRARY_PATH, PYTHONPATH, "
-        "VIRTUAL_ENV, OMP_NUM_THREADS, GOMAXPROCS and MKL_NUM_THREADS are always passed on)",
+        help="pass on or set an environment variable; repeatable (PATH, LD_LIBRARY_PATH, PYTHONPATH, VIRTUAL_ENV, "
+        "OMP_NUM_THREADS, GOMAXPROCS and MKL_NUM_THREADS are always passed on)",
     )
     add(
         "--input",

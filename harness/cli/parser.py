@@ -93,7 +93,7 @@ def unknown_command(word: str, known: Iterable[str]) -> str:
     meant = _FOREIGN.get(word.casefold())
     path = Path(word)
     if meant is not None and (meant.startswith("-") or meant.split()[0] in names):
-        advice = f"here it is `unperturbed {meant}`"
+        advice = f"use `unperturbed {meant}`"
     elif word.endswith((".yaml", ".yml")):
         advice = f"to run a spec, type `unperturbed run {word}`"
     elif (path / "campaign.sqlite").is_file():
@@ -102,7 +102,7 @@ def unknown_command(word: str, known: Iterable[str]) -> str:
         advice = f"to measure a program, type `unperturbed run -- {word}`"
     else:
         advice = did_you_mean(word, names, limit=2)
-    return f"there is no command {word!r}; {advice or '`unperturbed help` lists them'}"
+    return f"unknown command {word!r}; {advice or '`unperturbed help` lists them'}"
 
 
 def unknown_option(word: str, known: Iterable[str]) -> str:
@@ -115,9 +115,9 @@ def unknown_option(word: str, known: Iterable[str]) -> str:
     if meant == "--out" and meant not in options:  # what keeps everything it writes in one folder
         meant = "--campaign"
     if meant in options and (name != "--output" or meant != "--out"):
-        return f"there is no option {name}; here it is {meant}"
+        return f"unknown option {name}; use {meant}"
     advice = did_you_mean(name, options, limit=1, cutoff=_ALIKE) if name.startswith("--") else ""
-    return f"there is no option {name}{f'; {advice}' if advice else ''}"
+    return f"unknown option {name}{f'; {advice}' if advice else ''}"
 
 
 def as_given(path: str) -> str:
@@ -198,7 +198,7 @@ def _whole_number(text: str) -> int:
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
     if not -(2**63) <= number < 2**63:
-        raise argparse.ArgumentTypeError("this whole number has more than 64 bits")
+        raise argparse.ArgumentTypeError("a whole number may have at most 64 bits")
     return number
 
 
@@ -243,8 +243,8 @@ def make_parser(entries: Mapping[str, Entry]) -> CommandParser:
     parser = CommandParser(
         prog="unperturbed",
         usage="unperturbed COMMAND …     (unperturbed help COMMAND describes one)",
-        description="Measurement campaigns you can believe: find which metrics of a program measuring has changed, "
-        "and\nwhich can be collected together.",
+        description="Measurement campaigns you can believe: find which metrics of a program change when it is "
+        "measured, and\nwhich can be collected together.",
         epilog=_listed(entries) + EXIT_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

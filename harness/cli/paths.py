@@ -20,7 +20,7 @@ def campaign_folder(given: Path) -> Path:
     if not (given / "campaign.sqlite").is_file() and (advice := _of_another_tool(given)):
         raise SpecError(advice)
     if not given.exists():
-        raise SpecError(f"there is no file or folder {given}; `unperturbed list` shows all campaigns")
+        raise SpecError(f"no file or folder {given}; `unperturbed list` shows all campaigns")
     if not given.is_file():
         return given.absolute()
     from unperturbed.harness.spec.load import changed_keys, load_spec
@@ -82,4 +82,4 @@ def require_writable_path(path: Path) -> None:
     if path.is_dir():
         raise SpecError(f"{path} is a folder: give the name of a file in it")
     if not path.parent.is_dir():
-        raise SpecError(f"{path}: there is no folder {path.parent}")
+        raise SpecError(f"{path}: the folder {path.parent} does not exist")

@@ -53,8 +53,8 @@ def run_and_show(
         warm_once("alignment", progress.step)
     else:
         progress.note(
-            "the libraries of the analyses are not installed here, so this measures and gives no verdict "
-            "(--no-check: exit with 0 then; pip install 'unperturbed[analysis]': with verdicts)"
+            "the analysis libraries are not installed here: measuring without a verdict (for verdicts: pip install "
+            "'unperturbed[analysis]'; to exit with 0 without: --no-check)"
         )
     from unperturbed.harness.cli.verdicts import show_judgement
 
@@ -87,8 +87,8 @@ def _run_and_judge(spec: CampaignSpec, folder: Path, progress: TerminalProgress)
                 return judge(folder, spec, watch=progress.watch)
         except MissingExtraError as error:
             raise HostError(
-                f"every run is kept in {folder}; no verdict: {error}. "
-                f"`unperturbed check {folder}` then judges them, here or on another host"
+                f"no verdict: {error}. Every run is kept in {folder}; `unperturbed check {folder}` judges them later, "
+                "here or on another host"
             ) from None
         except DamagedRunsError as error:
             if repaired:

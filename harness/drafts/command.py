@@ -253,8 +253,8 @@ def _resolved(words: Sequence[str], search: str) -> list[str]:
     found = shutil.which(words[0], path=search)
     if found is None:
         there = Path(words[0]).exists()
-        what = "is not executable (chmod +x)" if there and "/" in words[0] else "is no program here or on the PATH"
-        raise SpecError(f"{words[0]}: this {what}; give the program to measure behind --, as you would type it")
+        what = "is not executable (chmod +x)" if there and "/" in words[0] else "is not a program here or on the PATH"
+        raise SpecError(f"{words[0]}: this {what}; give the program to measure after --, as you would type it")
     command = [os.path.abspath(found), *words[1:]]  # noqa: PTH100  a link stays one: a virtual environment's Python
     for _ in range(_MOST_SCRIPTS):
         with Path(command[0]).open("rb") as file:
@@ -266,7 +266,7 @@ def _resolved(words: Sequence[str], search: str) -> list[str]:
             interpreter = [part for part in shlex.split(interpreter[1]) if part != "-S"]
         program = shutil.which(interpreter[0], path=search) if interpreter else None
         if program is None:
-            raise SpecError(f"{command[0]}: its interpreter {' '.join(interpreter)!r} is not there")
+            raise SpecError(f"{command[0]}: its interpreter {' '.join(interpreter)!r} does not exist")
         command = [program, *interpreter[1:], *command]
     return command
 
@@ -375,7 +375,7 @@ class Comparison:
 def describe_comparison(first: Sequence[str], second: Sequence[str], choices: Choices) -> Comparison:
     """Return the spec of two commands; `env NAME=VALUE …` may begin both, and the second may start the first."""
     if list(first) == list(second):
-        raise SpecError("both commands are the same, and there is nothing to compare")
+        raise SpecError("both commands are the same: nothing to compare")
     (own, words), (others_own, other_words) = _environment_of(first), _environment_of(second)
     drafted = [
         describe_command(
@@ -391,9 +391,9 @@ def describe_comparison(first: Sequence[str], second: Sequence[str], choices: Ch
             drafted[at] = replace(drafted[at], words=(*drafted[at].words[: -len(inner)], *drafted[1 - at].words))
     if any(wrapped) and drafted[0].hardware.simulated:
         raise HostError(
-            f"{names[wrapped.index(next(filter(None, wrapped)))]} starts the program, and valgrind, which simulates "
-            "the counters here, looks at the program that it starts alone: comparing with a tool attached takes a host "
-            "with counters of its processor (`unperturbed doctor`), or the kernel's own, which give totals and no "
+            f"{names[wrapped.index(next(filter(None, wrapped)))]} starts the program, but valgrind, which simulates "
+            "the counters here, follows only the program that it starts itself: to compare with a tool attached, use "
+            "a host with hardware counters (`unperturbed doctor`), or the kernel's counters, which give totals and no "
             "verdict: --metrics perf::page-faults,perf::task-clock"
         )
     typed = [campaign_name(called(given)) for given in (words, other_words)]  # a script by its own name

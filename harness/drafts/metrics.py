@@ -63,7 +63,7 @@ def choose_hardware(wanted: Sequence[str] = (), source: str = "", *, compiler: s
     if len(of_kernel) > 1:
         return HardwareChoice(tuple(of_kernel), False, "this host has no PMU and no valgrind: the kernel's own events")
     raise HostError(
-        "this host can count nothing of a program: it has no PMU, and valgrind is not installed (apt-get install "
+        "this host cannot count anything for a program: it has no PMU, and valgrind is not installed (apt-get install "
         "valgrind); `unperturbed doctor` shows more"
     )
 

@@ -85,7 +85,7 @@ def find_place(name: str, command: str, folder: Path | None) -> Saved:
             return Saved(place.spec, place.campaign, place.name, known=True)
         if not place.spec.exists() and not place.campaign.exists():
             return place
-    raise SpecError(f"{folder} or its spec {folder}.yaml is there, and of another command: choose another folder")
+    raise SpecError(f"{folder} or its spec {folder}.yaml already exists for another command: choose another folder")
 
 
 def head_of(command: str, spec: Path) -> str:
@@ -105,7 +105,7 @@ def save(place: Saved, text: str) -> None:
             file.write(text)
     except OSError as error:
         raise SpecError(
-            f"{place.spec}: the spec cannot be written there ({error.strerror}); choose another place by --campaign"
+            f"{place.spec}: cannot write the spec there ({error.strerror}); choose another place with --campaign"
         ) from None
 
 
@@ -173,7 +173,7 @@ class Piped:
                 while chunk := self.content.read(_CHUNK):
                     file.write(chunk)
         except OSError as error:
-            raise SpecError(f"{path}: piped input cannot be kept there ({error.strerror})") from None
+            raise SpecError(f"{path}: cannot keep the piped input there ({error.strerror})") from None
 
 
 def choose_stdin(asked: str) -> Path | None:
@@ -183,7 +183,7 @@ def choose_stdin(asked: str) -> Path | None:
     if asked:
         path = Path(asked).absolute()
         if not path.is_file():
-            raise SpecError(f"--input {asked}: there is no such file; `--input {_NONE}` gives the program no input")
+            raise SpecError(f"--input {asked}: no such file; `--input {_NONE}` gives the program no input")
         return path
     try:
         path = Path(f"/proc/self/fd/{_STDIN}").readlink()
@@ -202,7 +202,7 @@ def spool_stdin(say: Callable[[str], None]) -> Piped | None:
     if not select.select([_STDIN], [], [], _WAIT_S)[0]:
         say(
             f"standard input is a pipe, in which nothing arrived for {duration(_WAIT_S)}: the program gets no input; "
-            "give it a file by --input FILE, or say --input null"
+            "give it a file with --input FILE, or use --input null"
         )
         return None
     content = tempfile.TemporaryFile()  # noqa: SIM115  lives as long as what is returned

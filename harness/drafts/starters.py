@@ -84,9 +84,7 @@ def describe_source(folder: Path, spec: Path) -> str:
 
 def _find_build(folder: Path) -> _Build:
     if not folder.is_dir():
-        raise SpecError(
-            f"{folder}: there is no such folder; name the folder of the source, or give a command behind --"
-        )
+        raise SpecError(f"{folder}: no such folder; name the folder of the source, or give a command after --")
     makefile = next((folder / name for name in _MAKEFILES if (folder / name).is_file()), None)
     if (folder / "CMakeLists.txt").is_file():
         name = _first(r"add_executable\s*\(\s*([\w.-]+)", folder / "CMakeLists.txt")
@@ -166,7 +164,7 @@ def write_example(name: str, folder: Path) -> Path:
     """Write an example's spec, and its program beside it."""
     example = EXAMPLES.get(name)
     if example is None:
-        there = f"there are {', '.join(EXAMPLES)}"
+        there = f"use {', '.join(EXAMPLES)}"
         raise SpecError(f"no example {name!r}; {did_you_mean(name, EXAMPLES, limit=1) or there}")
     spec, program = folder / f"{name}.yaml", folder / example.program
     if spec.exists():

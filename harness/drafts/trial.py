@@ -222,7 +222,7 @@ def try_command(
                 raise RunError(
                     f"{shlex.join(spec.words)} is a script that becomes {shlex.join(became.words)}, which cannot be "
                     f"measured alone: it ends with exit code {second.exit_code} where the script ends with "
-                    f"{first.exit_code}. {second.wrote} Type the command that the script prepares behind --"
+                    f"{first.exit_code}. {second.wrote} Give the command that the script prepares after --"
                 )
             spec, first = became, second
         runs = [first]
@@ -283,8 +283,8 @@ def _run_once(spec: CommandSpec, scratch: Path, say: Callable[[str], None]) -> _
         watched = watch.end()
     if outcome.timed_out:
         raise RunError(
-            f"{spec.words[0]} did not end within {duration(spec.timeout_s)}; for a longer program write a spec "
-            "with a `timeout` (`unperturbed init -- …` begins one)"
+            f"{spec.words[0]} did not end within {duration(spec.timeout_s)}; for a longer program write a spec with a "
+            "`timeout` (`unperturbed init -- …` drafts one)"
         )
     wrote = _last_lines(scratch / "stderr")
     if outcome.exit_code > _KILLED:
@@ -327,9 +327,9 @@ def _with_calls_made(spec: CommandSpec, exit_code: int, place: Path) -> tuple[Co
     said = chosen.said
     if not chosen.metrics:
         said = (
-            "none of the calls that can be counted without building the program happens, so its numbers have no "
-            "comparison and there is no verdict; count others by --count F,G, its own functions by a spec "
-            "(unperturbed init SOURCE-FOLDER), or compare it with another set-up (unperturbed compare -- A -- B)"
+            "the program makes none of the calls that can be counted without building it, so there is nothing to "
+            "compare and no verdict; count others with --count F,G, its own functions with a spec (unperturbed init "
+            "SOURCE-FOLDER), or compare it with another set-up (unperturbed compare -- A -- B)"
         )
     return replace(spec, calls={name: spec.calls[name] for name in chosen.metrics}), (said,) if said else ()
 
@@ -360,9 +360,8 @@ def _require_length(spec: CommandSpec, seconds: float, kind: str, run: _Once) ->
             f" It ran for {duration(run.seconds)} and mostly waited: simulated counters see the processor's work alone."
         )
     raise RunError(
-        f"{shlex.join(spec.words)} takes {duration(seconds)}{f' {kind}' if kind else ''}: too few intervals of the "
-        f"least length fit in; give it work for at least {duration(spec.shortest_s)}{f' {kind}' if kind else ''}."
-        f"{idle}{ended}"
+        f"{shlex.join(spec.words)} takes {duration(seconds)}{f' {kind}' if kind else ''}: too short for enough "
+        f"intervals; give it work for at least {duration(spec.shortest_s)}{f' {kind}' if kind else ''}.{idle}{ended}"
     )
 
 

@@ -50,7 +50,7 @@ class Format:
 
     def __post_init__(self) -> None:
         if unknown := set(self.writers) - set(get_args(Kind)):
-            raise ValueError(f"format {self.name}: there is nothing of the kind {listing(sorted(unknown))}")
+            raise ValueError(f"format {self.name}: unknown kind {listing(sorted(unknown))}")
 
 
 def run_writers(write: Callable[[ExportedRuns, Path], None]) -> Mapping[Kind, Callable[[Any, Path], None]]:
@@ -102,11 +102,11 @@ def choose_format(kind: Kind, path: Path, name: str | None = None) -> Format:
     if path.is_dir():
         raise SpecError(f"{path} is a folder: give the name of a file in it")
     if not path.parent.is_dir():
-        raise SpecError(f"{path}: there is no folder {path.parent}")
+        raise SpecError(f"{path}: the folder {path.parent} does not exist")
     if name is not None:
         if name not in known:
-            meant = did_you_mean(name, known) or f"there are {listing(known)}"
-            raise SpecError(f"a {kind} cannot be written in a format {name!r}; {meant}")
+            meant = did_you_mean(name, known) or f"use {listing(known, 'or')}"
+            raise SpecError(f"no format {name!r} for a {kind}; {meant}")
         return known[name]
     for one in known.values():
         if path.name.endswith(one.suffixes):

@@ -34,7 +34,7 @@ def _write_runs(runs: ExportedRuns, path: Path) -> None:
 
     found = list(_benchmarks(runs))
     if not found:
-        raise DataError("no run has a wall time or a total that is not 0, and pyperf knows no other values")
+        raise DataError("no run has a wall time or a nonzero total, the only values that pyperf takes")
     pyperf.BenchmarkSuite(found).dump(str(path), compact=False)
 
 

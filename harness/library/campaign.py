@@ -84,7 +84,7 @@ class Runs(Framed, Sequence[Trace]):
         from unperturbed.analysis.report import render_traces, write_page  # noqa: PLC0415  slow to load
 
         if not self._traces:
-            raise DataError(f"there are no runs of {self.configuration} to plot")
+            raise DataError(f"no runs of {self.configuration} to plot")
         chosen = self._traces[0].names()[:_PLOTTED] if metrics is None else metrics
         names = [chosen] if isinstance(chosen, str) else list(chosen)
         title = f"{listing(names)} of {self.configuration}"
@@ -205,9 +205,7 @@ class Campaign(Result):
         verdict = checked.of(configuration)
         if verdict is None:
             known = listing(verdict.configuration for verdict in checked.verdicts)
-            raise DataError(
-                f"{self.folder}: there is no verdict on {configuration!r}; there are verdicts on {known or 'none'}"
-            )
+            raise DataError(f"{self.folder}: no verdict on {configuration!r}; verdicts exist for {known or 'none'}")
         return verdict
 
     def headline(self) -> str:
@@ -283,9 +281,7 @@ class Campaign(Result):
 
     def _unknown(self, name: str) -> str:
         near = did_you_mean(name, self.configurations)
-        return (
-            f"{self.folder}: no runs of configuration {name!r}; {near or f'there are {listing(self.configurations)}'}"
-        )
+        return f"{self.folder}: no runs of configuration {name!r}; {near or f'it has {listing(self.configurations)}'}"
 
 
 class _UnknownConfigurationError(DataError, KeyError):

@@ -256,8 +256,8 @@ def coordinated(spec: CampaignSpec, folder: Path, progress: Progress, kind: Kind
             yield Coordination(spec, kind, manifest, progress, engine, parts)
         except KeyboardInterrupt:
             progress.note(
-                "the parts that were submitted go on without this command; the same command watches them again, and "
-                "with --cancel it ends them"
+                "the submitted parts continue without this command; repeat it to watch them, or add --cancel to end "
+                "them"
             )
             raise
 
@@ -269,7 +269,7 @@ def cancel(spec: CampaignSpec, folder: Path) -> int:
         with Manifest(path, read_only=True) as manifest:
             identity, kind = str(manifest.fact("id")), kind_of(manifest)
     if spec.nodes is None or kind is None:
-        raise SpecError(f"{folder} holds no campaign on nodes, so there is nothing to cancel")
+        raise SpecError(f"{folder} holds no campaign on nodes: nothing to cancel")
     (folder / FOLDER).mkdir(exist_ok=True)
     (folder / FOLDER / _CANCELLED).touch()
     engine = engine_of(spec.nodes, folder.absolute(), identity)

@@ -68,7 +68,7 @@ def staged(spec: CampaignSpec, home: Path, workspace: Workspace, folder: Path) -
         try:
             copies = _copy(home, workspace, folder)
         except (OSError, shutil.Error) as error:
-            raise HostError(f"the builds cannot be copied to {folder.parent}: {_reason(error)}") from None
+            raise HostError(f"cannot copy the builds to {folder.parent}: {_reason(error)}") from None
         _compare(spec, home, workspace, copies)
         yield copies
     finally:
@@ -82,12 +82,12 @@ def _make_empty(folder: Path) -> None:
         raise HostError(f"`stage`: {above} is not a folder on this node; make it on every node, or choose another")
     try:
         if folder.is_symlink() or (folder.exists() and folder.stat().st_uid != os.geteuid()):
-            raise HostError(f"`stage`: {folder} belongs to somebody else; remove it, or choose another folder")
+            raise HostError(f"`stage`: {folder} belongs to another user; remove it, or choose another folder")
         if folder.exists():
             shutil.rmtree(folder)
         folder.mkdir(mode=stat.S_IRWXU)
     except OSError as error:
-        raise HostError(f"`stage`: nothing can be written to {above} on this node: {error.strerror}") from None
+        raise HostError(f"`stage`: cannot write to {above} on this node: {error.strerror}") from None
 
 
 def _copy(home: Path, workspace: Workspace, folder: Path) -> Workspace:

@@ -71,8 +71,8 @@ def check_compilers(program: Program) -> None:
         if used and shutil.which(shlex.split(name)[0]) is None:
             package = "g++" if role == "cxx" else "gcc"
             raise HostError(
-                f"there is no compiler {name!r} on this host (on Debian: apt-get install {package} libc6-dev, or "
-                "name another under compilers:)"
+                f"no compiler {name!r} on this host (on Debian: apt-get install {package} libc6-dev, or name another "
+                "under compilers:)"
             )
 
 
@@ -160,7 +160,7 @@ def compile_tree(program: Program, tree: Path, log: Path, *, spec_folder: Path) 
                 stderr=subprocess.STDOUT,
             )
         except FileNotFoundError:
-            raise HostError(f"the build needs {command[0]!r}, which is not on this host") from None
+            raise HostError(f"the build needs {command[0]!r}, which this host does not have") from None
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
     if result.returncode != 0 and shutil.disk_usage(tree).free < _NO_SPACE_BYTES:

@@ -209,7 +209,7 @@ def _link(tree: Path, recipe: _Recipe) -> None:
         relink(_toolchain(tree), link)
         made = Path(link.output)
         if made.is_symlink() or not made.is_file():
-            raise RunError(f"a link made no file {made}")
+            raise RunError(f"a link did not write {made}")
         for place in output.places:
             if tree / place != made:
                 shutil.copy2(made, tree / place)

@@ -65,12 +65,12 @@ def launch(command: Command, *, started_as: Callable[[int], None] | None = None)
     setpriv = shutil.which("setpriv")
     if setpriv is None:
         raise HostError(
-            "setpriv is missing, which ends the program with the harness (on Debian: apt-get install util-linux)"
+            "setpriv is missing, which stops the program when the harness stops (on Debian: apt-get install util-linux)"
         )
     program = shutil.which(command.argv[0], path=command.environment.get("PATH", os.defpath))
     if program is None:
         there = Path(command.argv[0]).exists()
-        raise RunError(f"{command.argv[0]}: " + ("not an executable file" if there else "there is no such program"))
+        raise RunError(f"{command.argv[0]}: " + ("not an executable file" if there else "no such program"))
     with contextlib.ExitStack() as stack:
         stdin = stack.enter_context(Path(command.stdin or os.devnull).open("rb"))
         stdout = stack.enter_context(command.stdout.open("wb"))

@@ -115,7 +115,7 @@ def python_sites(spec: CampaignSpec, name: str, event: Event, command: ProgramCo
 def _binary(command: ProgramCommand) -> Path:
     """Return the binary of the measured program."""
     if command.binary is None:
-        raise SpecError(f"the program {command.words[0]} is not there, so nothing can be looked for in it")
+        raise SpecError(f"cannot search the program {command.words[0]}: it does not exist")
     return command.binary
 
 
@@ -154,9 +154,9 @@ def check_hit_rates(spec: CampaignSpec, rates: Mapping[str, Mapping[str, Any]]) 
         allowed = _allowed(event, found["ns"])
         if rate > allowed:
             raise SpecError(
-                f"{metric_position(spec, name)}: {name} is hit too often for a probe of the kernel: {hit}. At most "
-                f"{allowed:,} per second are allowed; take a rarer event, compile it in, or ask for it: "
-                f"max_rate: {_rounded_up(rate)}"
+                f"{metric_position(spec, name)}: {name} is hit too often for a kernel probe: {hit}. The limit is "
+                f"{allowed:,} per second; use a rarer event, compile it in, or raise the limit: max_rate: "
+                f"{_rounded_up(rate)}"
             )
         yield f"The kernel counts {name} by a breakpoint: {hit}."
 
@@ -211,9 +211,7 @@ def find_all_sites(spec: CampaignSpec, step: Callable[[str], None], *, at_point:
     """Build a program with all its software metrics at once, and find where each counts; nothing else is run."""
     software = spec.measure.software
     if not software:
-        raise SpecError(
-            f"{spec.path}: the spec has no software metrics (measure: software:), so there is nothing to look for"
-        )
+        raise SpecError(f"{spec.path}: the spec has no software metrics (measure: software:): nothing to look for")
     check_compilers(spec.program)
     source = find_source(spec.program, spec.folder)
     # In the cache, not in /tmp: that is often too small for a source tree, and may forbid running what lies in it.

@@ -47,7 +47,7 @@ def require_copyable(source: Path) -> None:
     """Refuse as source the root of all files, and what the kernel makes up: copying these would not end."""
     real = source.resolve()
     if real == Path(real.root):
-        raise SpecError(f"source: {source} is the root of all files: name the folder of the program's source")
+        raise SpecError(f"source: {source} is the root folder: name the folder of the program's source")
     try:
         mounts = _MOUNTS.read_text(errors="surrogateescape").splitlines()
     except OSError:
@@ -55,7 +55,9 @@ def require_copyable(source: Path) -> None:
     kinds = {Path(_unescaped(line.split()[4])): line.partition(" - ")[2].split()[0] for line in mounts}
     kind = next((kinds[folder] for folder in (real, *real.parents) if folder in kinds), "")
     if kind in _MADE_UP or real == Path("/dev"):
-        raise SpecError(f"source: {source} holds what the kernel makes up ({kind}), no files of a program's source")
+        raise SpecError(
+            f"source: {source} is a file system of the kernel ({kind}): name the folder of the program's source"
+        )
 
 
 def _unescaped(path: str) -> str:
@@ -142,7 +144,7 @@ def _unpack(folder: Path, package: str) -> None:
     unpacking = ["dpkg-source", "--no-check", "--extract", described[0].name, "unpacked"]
     result = supervision.run(unpacking, cwd=folder, capture_output=True, text=True)
     if result.returncode != 0:
-        raise HostError(f"dpkg-source cannot unpack {described[0].name}: {result.stderr.strip()}")
+        raise HostError(f"dpkg-source failed to unpack {described[0].name}: {result.stderr.strip()}")
 
 
 def _unpack_upstream(folder: Path, package: str) -> None:
@@ -156,7 +158,7 @@ def _unpack_upstream(folder: Path, package: str) -> None:
         with tarfile.open(packed[0]) as archive:
             archive.extractall(folder / "all", filter="data")
     except tarfile.TarError as error:
-        raise HostError(f"{packed[0].name} cannot be unpacked: {error}") from None
+        raise HostError(f"cannot unpack {packed[0].name}: {error}") from None
     found = list((folder / "all").iterdir())
     (found[0] if len(found) == 1 and found[0].is_dir() else folder / "all").rename(folder / "unpacked")
 
@@ -169,7 +171,7 @@ def _apt(options: list[str], verb: str, folder: Path, package: str, *more: str) 
     reason = result.stderr.strip().splitlines()
     output = "\n".join(reason[-3:])
     if "Unable to find a source package" in output:
-        raise SpecError(f"there is no Debian source package {package!r}; look it up with: apt-cache showsrc {package}")
+        raise SpecError(f"no Debian source package {package!r}; look it up with: apt-cache showsrc {package}")
     hint = f"\n`debian: {_UPSTREAM}{package}` asks for the upstream source alone" if ".debian.tar." in output else ""
     raise HostError(f"apt-get {verb} failed while fetching Debian's source of {package}:\n{output}{hint}")
 
@@ -211,7 +213,7 @@ def _codename() -> str:
     if codename := platform.freedesktop_os_release().get("VERSION_CODENAME"):
         return codename
     raise HostError(
-        "no VERSION_CODENAME in /etc/os-release: this is not like Debian; use `source:` instead of `debian:`"
+        "no VERSION_CODENAME in /etc/os-release: this host is not like Debian; use `source:` instead of `debian:`"
     )
 
 

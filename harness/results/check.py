@@ -77,12 +77,12 @@ def check(
     for name, other in spec.programs.items():
         found.note(
             f"{name} is another set-up of the program ({other.difference()}), sampled in the same way: differences "
-            "due to the set-up, not from counting."
+            "come from the set-up, not from counting."
         )
     if not verdicts:
         every = [trace for found in traces.values() for runs in found.values() for trace in runs]
         found.note(
-            "Only the baseline was measured, so there is nothing to compare with it."
+            "Only the baseline was measured: nothing to compare with it."
             if any(trace.names("hardware", "simulated") for trace in every)
             else "No hardware metric was measured, so perturbation cannot be detected."
         )

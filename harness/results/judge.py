@@ -67,9 +67,7 @@ def judge(
     with Manifest(folder / "campaign.sqlite", read_only=True) as manifest:
         states = manifest.runs()
         if not states:
-            raise SpecError(
-                f"{folder}: the campaign ended before its first run, so there is nothing to judge; run its spec again"
-            )
+            raise SpecError(f"{folder}: the campaign ended before its first run: nothing to judge; run its spec again")
         known = [state.run.id for state in manifest.runs("done")]
         for run in without:
             if run not in known:
@@ -177,7 +175,7 @@ def judge_nodes(
     if not judged:
         raise SpecError(f"{folder}: no node has enough finished runs to be judged. {' '.join(said)}".rstrip())
     if len(set(results.values())) > 1 and spec.program.result == "same":
-        said.append("The program gave other results on some nodes than on others: the nodes ran different work.")
+        said.append("The program gave different results on different nodes: the nodes ran different work.")
     verdicts = NodeVerdicts(
         tuple(
             combine_nodes(found)

@@ -48,7 +48,7 @@ def merge_campaign(
     names = [item.name for item in configurations(campaign)]
     unknown = [name for name in without if name not in names]
     if unknown:
-        raise SpecError(f"--without {unknown[0]}: the campaign has no such configuration; it has {', '.join(names)}")
+        raise SpecError(f"--without {unknown[0]}: no such configuration; the campaign has {', '.join(names)}")
     # Changes of the outer checks. Runs of another program have no place in the trace of this one.
     changes: defaultdict[str, list[Change]] = defaultdict(list)
     within: defaultdict[str, list[str]] = defaultdict(list)
@@ -60,12 +60,12 @@ def merge_campaign(
     if rejected and not force:
         leaving = " ".join(f"--without {name}" for name in rejected)
         raise SpecError(
-            f"{_largest_changes(rejected, changes, _is_rejected)}: these runs do not do what runs of the untouched "
-            f"program do. {leaving} merges all others; --force merges these too, and marks them"
+            f"{_largest_changes(rejected, changes, _is_rejected)}: these runs behave unlike runs of the untouched "
+            f"program. {leaving} merges all others; --force merges these too, and marks them"
         )
     traces = [trace for trace in _in_order(campaign, checked) if trace.attributes["configuration"] not in without]
     if not traces:
-        raise DataError(f"{folder}: no run of this campaign gave a trace, so there is nothing to merge")
+        raise DataError(f"{folder}: no run of this campaign has a trace to merge")
     anchor = campaign.analysis.anchor if ANCHOR in {trace.attributes["configuration"] for trace in traces} else None
     merged = merge(traces, on=align_on(campaign, traces[0]), anchor=anchor, budget=budget)
     merged.trace.attributes["merged"]["rejected"] = list(rejected)
@@ -78,7 +78,7 @@ def merge_campaign(
     )
     if doubtful:
         notes.append(
-            f"Not shown to do what the untouched program does: {_largest_changes(doubtful, changes, _is_open)}."
+            f"Not shown to behave like the untouched program: {_largest_changes(doubtful, changes, _is_open)}."
         )
     notes += [
         f"{name} is perturbed within its runs: {listing(within[name])}. Leave it out by --without {name}, "

@@ -54,7 +54,7 @@ def load_spec(path: str | os.PathLike[str]) -> CampaignSpec:
             f"{path}: this is a campaign's folder; `unperturbed check {path}` judges it; to continue it, run its spec"
         )
     if not path.is_file():
-        what = "this is not a file" if path.exists() else "there is no such file"
+        what = "not a file" if path.exists() else "no such file"
         raise SpecError(f"{path}: {what}; name the YAML file of a spec")
     try:
         with path.open("rb") as file:
@@ -92,7 +92,7 @@ def parse_spec(text: str, name: str, folder: Path, *, recorded: bool = False) ->
     """
     document = read_yaml(text, name)
     if not isinstance(document.data, dict):
-        what = "a spec is a mapping with the keys name, program, measure, campaign and analysis"
+        what = "a spec must be a mapping with the keys name, program, measure, campaign and analysis"
         fault = Diagnostic(document.places[()].value, f"{what}; `unperturbed schema` describes it")
         raise InvalidSpec(name, [*document.diagnostics, fault])
     draft = Draft(document, folder.resolve(), recorded=recorded)
@@ -218,7 +218,7 @@ _TEXT_BEGINNINGS: tuple[tuple[re.Pattern[bytes], str, str], ...] = (
     (
         re.compile(rb"# The record of an import\."),
         "the record of an import",
-        "there is no program to run: `unperturbed check {path.parent}` judges the imported runs",
+        "it has no program to run: `unperturbed check {path.parent}` judges the imported runs",
     ),
     (re.compile(rb"\s*<(!doctype|html|\?xml|svg)", re.IGNORECASE), "a page (HTML or XML)", _EXPECTED),
     (re.compile(rb"\s*(//|/\*|#include *[<\"]|#pragma |#ifndef )"), "source code in C or C++", _EXPECTED),
@@ -245,12 +245,12 @@ def other_than_yaml(content: bytes, path: Path) -> str:
     command = path if "/" in str(path) else f"./{path}"  # as a shell would find it
     for beginning, what, advice in _BEGINNINGS:
         if content.startswith(beginning):
-            return f"{path}: this is {what}, no spec; {advice.format(path=path, command=command)}"
+            return f"{path}: this is {what}, not a spec; {advice.format(path=path, command=command)}"
     for form, what, advice in _TEXT_BEGINNINGS:
         if form.match(content):
-            return f"{path}: this is {what}, no spec; {advice.format(path=path, command=command)}"
+            return f"{path}: this is {what}, not a spec; {advice.format(path=path, command=command)}"
     named = _BY_NAME.get(path.name) or _BY_NAME.get(path.suffix)
-    return f"{path}: this is {named}, no spec; {_EXPECTED}" if named and content.strip() else ""
+    return f"{path}: this is {named}, not a spec; {_EXPECTED}" if named and content.strip() else ""
 
 
 def metric_position(spec: CampaignSpec, name: str) -> str:

@@ -135,7 +135,7 @@ class SpecKey:
 
     def __post_init__(self) -> None:
         if isinstance(self.type, type) and issubclass(self.type, BaseModel) and not issubclass(self.type, Section):
-            raise TypeError(f"the model of the key {self.name} derives from unperturbed.harness.spec.Section")
+            raise TypeError(f"the model of the key {self.name} must derive from unperturbed.harness.spec.Section")
 
     def as_field(self, alias: str | None = None) -> Any:
         """Return the key as a field of a model.

@@ -144,7 +144,7 @@ _COUNT_OF = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?) ?(?:([kMG]) )?([A-Za-z]\
 _UNIT = rf"({'|'.join(COUNTED_BY)}|[A-Z]+_[A-Za-z0-9_]+|[^ \t0-9:]+::[^ \t]+)"
 COUNT_PATTERN = rf"^[0-9]{{1,18}}(\.[0-9]{{1,9}})? ?([kMG] )?{_UNIT}$"
 _INTERVAL_FORMS = (
-    "write a number, k, M or G if wanted, and what is counted, such as `2 M instructions` or `500 perf::page-faults`"
+    "write a number, optionally k, M or G, and a unit, such as `2 M instructions` or `500 perf::page-faults`"
 )
 
 
@@ -185,7 +185,7 @@ def parse_interval(value: object) -> Duration | WorkInterval:
     if parts is None or not (unit in COUNTED_BY or "_" in unit or "::" in unit or (parts[2] and unit)):
         return parse_duration(value)
     if unit in DURATION_UNITS:
-        raise ValueError(f"`{shorten(value)}`: a unit of time takes no {parts[2]}; {_INTERVAL_FORMS}")
+        raise ValueError(f"`{shorten(value)}`: {parts[2]} cannot scale a unit of time; {_INTERVAL_FORMS}")
     counts = Decimal(parts[1]) * _SCALES[parts[2] or ""]
     if counts != counts.to_integral_value() or counts > _MOST_COUNTS:
         raise ValueError(
@@ -194,8 +194,8 @@ def parse_interval(value: object) -> Duration | WorkInterval:
     fewest = FEWEST.get(unit, FEWEST_OF_OTHERS)
     if counts < fewest:
         raise ValueError(
-            f"an interval of {counts} {unit} is too short, {fewest:,} is the least: the signal that ends it costs the "
-            "program work itself"
+            f"an interval of {counts} {unit} is too short, the minimum is {fewest:,}: the signal that ends it costs "
+            "the program work itself"
         )
     return WorkInterval(counts=int(counts), unit=unit)
 
@@ -232,9 +232,9 @@ def check_cache(cache: Cache) -> Cache:
     """Return the cache if the simulator can simulate it."""
     line = format_size(cache.line)
     if cache.line < _SMALLEST_LINE or cache.line & (cache.line - 1):
-        raise ValueError(f"a cache line of {line} cannot be simulated: a power of two from {_SMALLEST_LINE} B on can")
+        raise ValueError(f"cannot simulate a cache line of {line}: use a power of two from {_SMALLEST_LINE} B on")
     if cache.ways < 1:
-        raise ValueError("a cache has at least 1 way")
+        raise ValueError("a cache needs at least 1 way")
     way = cache.ways * cache.line
     if cache.size <= cache.line or cache.size % way:
         raise ValueError(
@@ -245,8 +245,8 @@ def check_cache(cache: Cache) -> Cache:
     if sets & (sets - 1):
         near = format_size(way << (sets.bit_length() - 1))
         raise ValueError(
-            f"`{format_cache(cache)}` has {sets} sets (size / ways / line), and the simulator wants a power of two: "
-            f"`{near} {cache.ways}-way {line}` would do"
+            f"`{format_cache(cache)}` has {sets} sets (size / ways / line), but the simulator needs a power of two: "
+            f"use `{near} {cache.ways}-way {line}`"
         )
     return cache
 

@@ -104,7 +104,7 @@ def substitute(text: str, known: Mapping[str, str]) -> str:
             return match[0]
         if match["name"] not in known:
             raise SpecError(
-                f"`{text}`: {match[0]} stands for nothing here; known are {', '.join(f'{{{name}}}' for name in known)}"
+                f"`{text}`: unknown placeholder {match[0]}; use {', '.join(f'{{{name}}}' for name in known)}"
             )
         return known[match["name"]]
 

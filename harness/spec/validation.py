@@ -252,7 +252,7 @@ def _sentence(draft: Draft, path: YamlPath, detail: ErrorDetails) -> str:
     if kind in _BOUNDS:
         key, words = _BOUNDS[kind]
         reason = _properties(path[:-1]).get(str(path[-1]), {}).get("$comment")
-        return f"`{path[-1]}` is {value}, and must be {words} {context[key]:g}{f': {reason}' if reason else ''}"
+        return f"`{path[-1]}` is {value}, but must be {words} {context[key]:g}{f': {reason}' if reason else ''}"
     if kind == "string_pattern_mismatch":
         form = FORMS.get(context["pattern"], f"it must have the form `{context['pattern']}`")
         return f"`{_shown(value)}`: {form}" if value.strip() else "this text is empty"
@@ -267,35 +267,35 @@ def _sentence(draft: Draft, path: YamlPath, detail: ErrorDetails) -> str:
 def _text_wanted(draft: Draft, path: YamlPath, value: object) -> str:
     written = draft.document.places[path].text
     if isinstance(value, bool):
-        return f'unquoted `{written}` is a truth value in YAML, and text is expected here: quote it ("{written}")'
+        return f'unquoted `{written}` is a truth value in YAML: quote it ("{written}")'
     if isinstance(value, int | float):
-        return f'`{written}` is a number, and text is expected here: quote it ("{written}")'
+        return f'`{written}` is a number, not text: quote it ("{written}")'
     if isinstance(value, dict) and len(value) == 1 and None in value.values():
         inner = f"{{{next(iter(value))}}}"
-        return f'unquoted `{inner}` is a mapping in YAML, and text is expected here: quote the whole text ("{inner}")'
-    return f"text is expected here, not {_what(value)}"
+        return f'unquoted `{inner}` is a mapping in YAML: quote the whole text ("{inner}")'
+    return f"expected text, not {_what(value)}"
 
 
 def _list_wanted(_draft: Draft, _path: YamlPath, value: object) -> str:
     if isinstance(value, str):
-        return f"a list is expected here: write `[{_shown(value)}]`"
-    return f"a list is expected here, not {_what(value)}"
+        return f"expected a list: write `[{_shown(value)}]`"
+    return f"expected a list, not {_what(value)}"
 
 
 def _mapping_wanted(_draft: Draft, path: YamlPath, value: object) -> str:
     keys = _properties(path)
-    form = f"with {', '.join(keys)}" if keys else "(`name: value`)"
-    return f"a mapping {form} is expected here, not {_what(value)}"
+    form = "" if keys else " (`name: value`)"
+    return f"expected a mapping{form}, not {_what(value)}" + (f"; its keys: {', '.join(keys)}" if keys else "")
 
 
 def _number_wanted(words: str) -> Callable[[Draft, YamlPath, object], str]:
     def sentence(draft: Draft, path: YamlPath, value: object) -> str:
         place = draft.document.places[path]
         if place.kind == "odd number":
-            return f"{words} is expected here: write `{place.text}` as a plain decimal number"
+            return f"expected {words}: write `{place.text}` as a plain decimal number"
         if isinstance(value, str) and value.strip().lstrip("+-").replace(".", "", 1).isdecimal():
-            return f"{words} is expected here: write `{value.strip()}` without quotes"
-        return f"{words} is expected here, not {_what(value)}"
+            return f"expected {words}: write `{value.strip()}` without quotes"
+        return f"expected {words}, not {_what(value)}"
 
     return sentence
 
@@ -309,8 +309,8 @@ _WANTED: Mapping[str, Callable[[Draft, YamlPath, Any], str]] = {
     "model_type": _mapping_wanted,
     "int_type": _number_wanted("a whole number"),
     "float_type": _number_wanted("a number"),
-    "finite_number": lambda _draft, _path, _value: "a finite number is expected here",
-    "bool_type": lambda _draft, _path, value: f"`true` or `false` is expected here, not {_what(value)}",
+    "finite_number": lambda _draft, _path, _value: "expected a finite number",
+    "bool_type": lambda _draft, _path, value: f"expected `true` or `false`, not {_what(value)}",
 }
 
 

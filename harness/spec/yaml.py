@@ -289,7 +289,7 @@ class _Composer(yaml.SafeLoader):
             return self._alias(event)
         if event.tag is not None:
             tag = re.sub("^tag:yaml.org,2002:", "!!", event.tag)
-            what = f"`{tag}` is a YAML tag, and a spec has none; quote text that begins with `!`"
+            what = f"`{tag}` is a YAML tag, which a spec cannot have; quote text that begins with `!`"
             self._reader.report(position, what)
         self.anchors.pop(event.anchor, None)  # PyYAML refuses an anchor that is defined again
         self._open.append(event.anchor)
@@ -336,7 +336,7 @@ class _Reader:
         except (ValueError, OverflowError):
             # The scanner turns `%YAML 9999…` and "\UFFFFFFFF" into numbers and characters without looking.
             self.fail(Position(1, 1), "a number in a `%YAML` line or a `\\U` escape in double quotes is out of range")
-        return root or self.fail(Position(1, 1), "the spec is empty: `unperturbed schema` says what belongs into it")
+        return root or self.fail(Position(1, 1), "the spec is empty: `unperturbed schema` lists its keys")
 
     def value(self, node: yaml.Node, path: YamlPath, key: Position, depth: int) -> Any:
         position = _position(node.start_mark)
@@ -356,7 +356,7 @@ class _Reader:
             place, name = _position(inner.start_mark), self._key(inner)
             if name in data:
                 first = self.places[*path, name].key.line
-                self.report(place, f"the key `{name}` appears here a second time (first in line {first}); remove one")
+                self.report(place, f"duplicate key `{name}` (first in line {first}); remove one")
             elif name is not None:
                 data[name] = self.value(value, (*path, name), place, depth + 1)
         return data

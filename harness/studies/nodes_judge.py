@@ -293,7 +293,7 @@ class NodesJudge:
         """Give a part up whose node counts otherwise than the first: a plan is about one set of metrics."""
         first = next(iter(self._judges), number)
         if self._runs[number].counting() != self._runs[first].counting():
-            why = f"its node counts otherwise than {self._runs[first].part.owner} (other sources or passes)"
+            why = f"its node counts differently than {self._runs[first].part.owner} (other sources or passes)"
             self._coordination.give_up(number, why)
             self._runs[number].against.clear()
             raise PartLostError(why)

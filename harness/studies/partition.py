@@ -80,12 +80,12 @@ def wanted_metrics(spec: CampaignSpec) -> tuple[str, ...]:
     """Return the software metrics to partition: all but the anchor, which every subset holds."""
     if spec.parameters:
         raise SpecError(
-            f"{spec.path}: this is a sweep (`parameters:`), and perturbation shows in intervals, which its whole "
-            "runs do not have: partition the program at one point, by a spec with an interval"
+            f"{spec.path}: this is a sweep (`parameters:`) of whole runs, but perturbation shows in intervals: "
+            "partition the program at one point, with a spec that has an interval"
         )
     found = tuple(name for name in spec.measure.software if name != spec.analysis.anchor)
     if not found:
-        raise SpecError(f"{spec.path}: there is no software metric to partition; name some under measure: software:")
+        raise SpecError(f"{spec.path}: no software metric to partition; name some under measure: software:")
     if not spec.measure.hardware:
         raise SpecError(f"{spec.path}: perturbation shows in hardware metrics; name some under measure: hardware:")
     return found
@@ -254,7 +254,7 @@ class SearchRuns(ABC):
         if failed := [state for state in states if state.state != "done"]:
             self.failed = True
             run = f"{self.place}{failed[0].run.id}{self.owner and f' ({self.owner})'}"
-            raise RunFailed(f"run {run} failed, and the search cannot go on without it: {failed[0].error}")
+            raise RunFailed(f"run {run} failed, and the search needs it: {failed[0].error}")
         self.given[name] += count
         found: dict[str, list[Trace]] = {pass_name: [] for pass_name in self.passes}
         for state in states:

@@ -255,8 +255,7 @@ def _program_itself(spec: CampaignSpec) -> Iterator[Problem]:
     file = shutil.which(word, path=program.environment.get("PATH", PROGRAM_PATH))
     if file is not None and (reason := cannot_preload(file)) is not None:
         why = (
-            "It gets the sampler by LD_PRELOAD, as nothing is built. Give its source and build:, or take sampler: "
-            "outside."
+            "It gets the sampler by LD_PRELOAD, as nothing is built. Give source: and build:, or use sampler: outside."
         )
         yield Problem(Finding("program", "bad", f"{file} {reason}", why))
 

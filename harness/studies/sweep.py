@@ -117,9 +117,9 @@ def _check_same_counting(wanted: Sequence[Step], manifest: Manifest) -> None:
     differing = _differing(manifest.fact("steps") or counting, counting)
     if differing and manifest.has_done():
         raise HostError(
-            f"this host counts otherwise than when the sweep was started ({', '.join(differing)}): a column cannot "
-            "be counted by two sources. Allow counters as they were then (`unperturbed doctor`), or choose another "
-            "folder with --campaign"
+            f"this host now counts differently than when the sweep was started ({', '.join(differing)}): a column "
+            "cannot be counted by two sources. Allow counters as they were then (`unperturbed doctor`), or choose "
+            "another folder with --campaign"
         )
     manifest.set_facts(steps=counting)
 
@@ -137,8 +137,9 @@ def _check_same_as_first_node(counting: Mapping[str, Sequence[str]], home: Path)
     differing = _differing(known.get("steps", {}), counting)
     if differing:
         raise HostError(
-            f"the node {this_node()} counts otherwise than {known.get('node')}, which began ({', '.join(differing)}): "
-            "a column cannot be counted by two sources. Allow the same counters on all nodes (`unperturbed doctor`)"
+            f"the node {this_node()} counts differently than {known.get('node')}, which began "
+            f"({', '.join(differing)}): a column cannot be counted by two sources. Allow the same counters on all "
+            "nodes (`unperturbed doctor`)"
         )
 
 
@@ -218,8 +219,8 @@ class _SweepQueue(RunQueue):
         self._failed[point] = error = self._manifest.failures()[-1].error
         if not self._expected and len(self._failed) >= _FEWEST_POINTS:
             raise RunError(
-                f"the program failed at each of the first {len(self._failed)} points, so it will fail at all. The "
-                f"last error: {error}"
+                f"the program failed at each of the first {len(self._failed)} points, so the sweep stops. The last "
+                f"error: {error}"
             )
 
     def _make_at_point(self, run: PlannedRun, attempt: Attempt) -> RunResult:
@@ -239,7 +240,7 @@ class _SweepQueue(RunQueue):
             raise RunError(
                 "the untouched program gave another result than in its first run at this point (sha256 "
                 f"{result.digest[:12]}…, then {known.digest[:12]}…): it is not deterministic, or prints times or "
-                "addresses. Take these out of what it prints, or write `result: any`"
+                "addresses. Remove these from its output, or write `result: any`"
             )
         shutil.rmtree(attempt.folder / "scratch", ignore_errors=True)
         totals = {"time_s": outcome.seconds, "cpu_s": outcome.user_s + outcome.system_s, "digest": result.digest}

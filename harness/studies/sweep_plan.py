@@ -76,9 +76,8 @@ def check_sweep_budget(spec: CampaignSpec, passes: Passes) -> int:
     if runs > (most := min(design.max_runs or _MOST_RUNS, _MOST_RUNS)):
         allowed = f"max_runs allows {most:,}" if design.max_runs == most else f"a sweep has at most {most:,}"
         raise SpecError(
-            f"the plan has {runs:,} runs ({count_points(spec):,} points × {design.repetitions} × {each}), "
-            f"{allowed}: ask for fewer points, "
-            "repetitions or metrics, or raise it"
+            f"the plan has {runs:,} runs ({count_points(spec):,} points × {design.repetitions} × {each}), {allowed}: "
+            "use fewer points, repetitions or metrics, or raise it"
         )
     return runs
 

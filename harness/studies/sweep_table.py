@@ -221,7 +221,7 @@ def write_table(
     if fewer:
         every_note.insert(
             len(notes),
-            f"In {fewer} of {len(rows)} rows the times are the least of fewer than {asked} runs: not all were made "
+            f"In {fewer} of {len(rows)} rows the times are the minimum of fewer than {asked} runs: not all were made "
             "yet.",
         )
     facts = {
@@ -276,7 +276,7 @@ def _frame(
 
 
 def _time_columns(native_runs: int) -> tuple[Column, Column]:
-    least = f"; the least of {native_runs} runs" if native_runs > 1 else ""
+    least = f"; the minimum of {native_runs} runs" if native_runs > 1 else ""
     run = "these runs" if least else "the same run"
     wall = f"wall-clock time of the untouched program, from its start to its end, without any sampler{least}"
     cpu = f"CPU time (user and system) of {run}, with that of its children{least}"

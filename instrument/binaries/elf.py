@@ -214,7 +214,7 @@ class Binary:
         if named:
             raise SpecError(
                 f"{self.path}: {target} is chosen among several functions when the program is loaded (an IFUNC), and "
-                f"has no code of its own; take {{preload: {target}}}, or name the function that is chosen"
+                f"has no code of its own; use {{preload: {target}}}, or name the function that is chosen"
             )
         raise SpecError(_missing_function(self, target))
 
@@ -238,7 +238,7 @@ def read_binary(path: Path) -> Binary:
     try:
         state = path.stat()
     except OSError as error:
-        raise SpecError(f"{path}: the binary cannot be read ({error.strerror})") from None
+        raise SpecError(f"{path}: cannot read the binary ({error.strerror})") from None
     return _read_version(path, state.st_mtime_ns, state.st_size)
 
 
@@ -259,7 +259,7 @@ def _read_version(path: Path, modified_ns: int, size: int) -> Binary:
                 raise SpecError(f"{path}: not an ELF binary; name an executable or a shared library")
             return _described(path, file)
     except OSError as error:  # also of places that no file has
-        raise SpecError(f"{path}: the binary cannot be read ({error.strerror})") from None
+        raise SpecError(f"{path}: cannot read the binary ({error.strerror})") from None
     except (*_DAMAGE, ELFError, ConstructError) as error:
         raise SpecError(f"{path}: a damaged ELF file ({type(error).__name__}: {error})") from None
 

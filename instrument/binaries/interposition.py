@@ -179,7 +179,7 @@ def interposer_source(functions: Mapping[int, Interposed]) -> str:
 def _quoted(name: str) -> str:
     if not re.fullmatch(r"[\w$.]+", name):
         raise SpecError(
-            f"preload: {name!r} is not a symbol; a C++ function is named as the linker knows it, such as _ZN2ns1fEi"
+            f"preload: {name!r} is not a symbol; give a C++ function by its mangled name, such as _ZN2ns1fEi"
         )
     return f'"{name}"'
 
@@ -190,7 +190,8 @@ def find_function(event: Event, *, program: Path, library_path: Sequence[Path] =
     _quoted(name)
     if name == "dlsym":
         raise SpecError(
-            'dlsym is what the counting functions find their way by; take {probe: {uprobe: "libc.so.6:dlsym"}}'
+            "the counting functions themselves use dlsym, so it cannot be preloaded; use {probe: {uprobe: "
+            '"libc.so.6:dlsym"}}'
         )
     binary = read_binary(program)
     if not binary.interpreter:
@@ -221,9 +222,8 @@ def _check_own_definition(name: str, binary: Binary) -> None:
         return
     if binary.exports(name) or name not in binary.imported:
         raise SpecError(
-            f"{binary.path} defines {name} itself: its calls go to no library. Take {{enter: {name}}} with "
-            f"its source, or "
-            f'{{probe: {{uprobe: "{binary.path.name}:{name}"}}}}'
+            f"{binary.path} defines {name} itself: its calls go to no library. Use {{enter: {name}}} with its source, "
+            f'or {{probe: {{uprobe: "{binary.path.name}:{name}"}}}}'
         )
 
 
@@ -236,10 +236,9 @@ def _check_versions(name: str, owner: Binary, callers: Sequence[Binary]) -> None
         asked, _ = read_version(caller.path, name, defined=False)
         if asked and asked in versions and asked != default:
             raise SpecError(
-                f"{caller.path} asks for {name} in its old version {asked}, of which {owner.path.name} has a "
-                f"newer one ({default}); a preloaded "
-                f"function can go on to the newer one only. Take "
-                f'{{probe: {{uprobe: "{owner.path.name}:{name}"}}}}, or build the program anew'
+                f"{caller.path} uses {name} in its old version {asked}, but a preloaded function can only call the "
+                f'newer one of {owner.path.name} ({default}). Use {{probe: {{uprobe: "{owner.path.name}:{name}"}}}}, '
+                "or rebuild the program"
             )
 
 
@@ -250,7 +249,7 @@ def _missing(name: str, binary: Binary, libraries: Sequence[Binary]) -> str:
             return f"{name} is a variable of {library.path}, not a function: nothing calls it"
         if any(function.name == name for function in library.functions):
             return (
-                f"{library.path} has {name}, but keeps it to itself: no other binary can call it by that name. Take "
+                f"{library.path} has {name}, but keeps it to itself: no other binary can call it by that name. Use "
                 f'{{probe: {{uprobe: "{library.path.name}:{name}"}}}}'
             )
     known = {function.name for library in libraries for function in library.functions if function.exported}

@@ -50,7 +50,7 @@ def needed_libraries(program: Path, library_path: Sequence[Path] = ()) -> Mappin
             "LD_LIBRARY_PATH in the spec's environment to the folder that has it"
         )
     if listed.returncode != 0:
-        raise SpecError(f"{program}: the dynamic linker cannot load it: {listed.stderr.strip()}")
+        raise SpecError(f"{program}: the dynamic linker fails to load it: {listed.stderr.strip()}")
     return {found["name"] or Path(found["path"]).name: Path(found["path"]) for found in _LOADED.finditer(listed.stdout)}
 
 
@@ -58,7 +58,7 @@ def _linker_of_this_host(library: Binary) -> str:
     """Return the dynamic linker that runs this host's own programs, for a library that names none."""
     host = read_binary(Path("/proc/self/exe").resolve())
     if host.machine != library.machine or not host.interpreter:
-        raise SpecError(f"{library.path}: a library for another machine ({library.machine}) than this ({host.machine})")
+        raise SpecError(f"{library.path}: a library for {library.machine}, but this machine is {host.machine}")
     return host.interpreter
 
 

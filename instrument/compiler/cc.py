@@ -77,8 +77,8 @@ class _Loader(yaml.SafeLoader):
             mark, name = key.start_mark, (key.tag, str(key.value))
             if name in first:
                 raise _RepeatedKeyError(
-                    f"{mark.line + 1}:{mark.column + 1}: the key `{key.value}` appears here a second time "
-                    f"(first in line {first[name].line + 1}); remove one"
+                    f"{mark.line + 1}:{mark.column + 1}: duplicate key `{key.value}` (first in line "
+                    f"{first[name].line + 1}); remove one"
                 )
             first[name] = mark
         return node
@@ -103,7 +103,7 @@ def run_compiler(
     So is, once, that metrics count in a campaign only.
     """
     if not command:
-        raise SpecError("no compiler command is given; write it behind --, as in: -- gcc -O2 -c x.c")
+        raise SpecError("no compiler command: write it after --, as in: -- gcc -O2 -c x.c")
     software = read_metrics(metrics_file)
     folder = metrics_file.with_name(metrics_file.name + (".sham" if sham else "") + ".toolchain").absolute()
     if runtime and software:
@@ -140,7 +140,7 @@ def read_metrics(path: Path) -> dict[str, Event]:
         if root is not None:
             loader.construct_document(root)  # meets every fault of the file
     except OSError as error:
-        raise SpecError(f"{path}: the metrics file cannot be read ({error.strerror})") from None
+        raise SpecError(f"{path}: cannot read the metrics file ({error.strerror})") from None
     except _RepeatedKeyError as error:
         raise SpecError(f"{path}:{error}") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:  # such as a date that there is not
@@ -148,9 +148,7 @@ def read_metrics(path: Path) -> dict[str, Event]:
     # A whole spec serves too: there the mapping is below `measure:`.
     software = _below(root, "software") or _below(_below(root, "measure"), "software")
     if not isinstance(software, yaml.MappingNode):
-        raise SpecError(
-            f"{path}: it has no mapping `software:`, such as software: {{blocks: {{enter: compress_block}}}}"
-        )
+        raise SpecError(f"{path}: no mapping `software:`, such as software: {{blocks: {{enter: compress_block}}}}")
     events, faults = {}, []
     for key, mapping in software.value:
         name, mark = str(loader.construct_object(key)), key.start_mark

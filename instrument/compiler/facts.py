@@ -85,7 +85,7 @@ def _machine(settings: ToolchainSettings, macros: Mapping[str, str], *, reads_at
     if "__aarch64__" in macros:
         return "aarch64+lse" if "__ARM_FEATURE_ATOMICS" in macros else "aarch64"
     if settings.sham and "__x86_64__" in macros:
-        raise HostError("sham builds with clang need AT&T's assembly: take -masm=intel out of the build's flags")
+        raise HostError("sham builds with clang need AT&T's assembly: remove -masm=intel from the build's flags")
     if settings.sham:
         raise HostError(
             "sham builds are for x86-64 and AArch64: on other machines the length of an increment is not known"
@@ -136,7 +136,7 @@ def _runtime_object(settings: ToolchainSettings, command: CompilerCommand, flags
         )
         contents = [_digest(_content(path)) for path in (source, *headers)]
     except OSError as error:
-        raise HostError(f"the runtime's source {error.filename} cannot be read ({error.strerror})") from None
+        raise HostError(f"cannot read the runtime's source {error.filename} ({error.strerror})") from None
     path = _cache_path(settings, "runtime", command, [source, *contents, *flags]) + ".o"
     # What `native` means differs between hosts that share a home folder.
     shared = settings.objects and not any(flag.endswith("=native") for flag in flags)

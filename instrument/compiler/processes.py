@@ -120,4 +120,4 @@ def _spawn(words: Sequence[str], actions: list[tuple[int, ...]], environment: Ma
         return os.posix_spawnp(words[0], list(words), variables, file_actions=actions, setsigdef=_IGNORED_BY_PYTHON)
     except OSError as error:
         reason = os.strerror(error.errno or errno.ENOENT)
-        raise HostError(f"the compiler {words[0]} cannot be run ({reason}); is it installed and on PATH?") from None
+        raise HostError(f"cannot run the compiler {words[0]} ({reason}); is it installed and on PATH?") from None

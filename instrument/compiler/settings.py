@@ -84,7 +84,7 @@ def read_settings(path: str) -> ToolchainSettings:
             described: dict[str, Any] = json.load(file)
         if described["format"] != _FORMAT:
             raise SpecError(
-                f"{path}: written by another version (format {described['format']}); write the toolchain anew"
+                f"{path}: written by another version (format {described['format']}); write the toolchain again"
             )
         folder = os.path.dirname(os.path.abspath(path))
         return ToolchainSettings(
@@ -98,7 +98,7 @@ def read_settings(path: str) -> ToolchainSettings:
             _layout(os.path.join(folder, LAYOUT_FILE)) if described["layouts"] else "",
         )
     except OSError as error:
-        raise SpecError(f"{path}: the settings file cannot be read ({error.strerror})") from None
+        raise SpecError(f"{path}: cannot read the settings file ({error.strerror})") from None
     except (ValueError, KeyError, TypeError, AttributeError):
         raise SpecError(f"{path}: this is not a settings file of the instrumenting compiler") from None
 

@@ -279,7 +279,7 @@ def write_toolchain(
     """
     for name, command in compilers.items():
         if name not in _DEFAULT_COMPILERS:
-            raise SpecError(f"compilers: unknown name {name!r}; there are {' and '.join(_DEFAULT_COMPILERS)}")
+            raise SpecError(f"compilers: unknown name {name!r}; use {' or '.join(_DEFAULT_COMPILERS)}")
         if not shlex.split(command):
             raise SpecError(f"compilers: {name} is empty; name a compiler such as {_DEFAULT_COMPILERS[name]}")
     for source in (*runtime, *bounds):
@@ -320,7 +320,7 @@ def relink(folder: Path, link: Link) -> None:
     passing.mkdir(exist_ok=True)
     shown = shlex.join(link.words)
     if "-" in link.words:
-        raise RunError(f"a link read its source from standard input, and cannot be made again: {shown}")
+        raise RunError(f"cannot repeat a link that read its source from standard input: {shown}")
     words = link.words
     if sum(map(len, words)) > _LONG_COMMAND:
         response = folder.absolute() / "arguments"
@@ -339,10 +339,10 @@ def relink(folder: Path, link: Link) -> None:
             stderr=subprocess.STDOUT,
         )
     except FileNotFoundError:
-        raise RunError(f"a link cannot be made again, as its folder {link.folder} is gone: {shown}") from None
+        raise RunError(f"cannot repeat a link whose folder {link.folder} is gone: {shown}") from None
     if result.returncode:
         output = result.stdout.decode(errors="replace").strip()
-        raise RunError(f"a link cannot be made again (exit code {result.returncode}): {shown}\n{output}")
+        raise RunError(f"a repeated link failed (exit code {result.returncode}): {shown}\n{output}")
 
 
 def _wrapper(folder: Path) -> list[str]:

@@ -290,7 +290,7 @@ def _note(settings: ToolchainSettings, record: SourceRecord, *, of_all: bool) ->
     note = record.reason if of_all else "\0".join((record.folder, record.source, record.reason))
     if not is_first_note(settings, note):
         return
-    others = " (nor has any other source of which this is true; reported once)" if of_all else ""
+    others = " (nor has any other source with this reason; reported once)" if of_all else ""
     print(f"unperturbed cc: note: {record.source} has no counters: {record.reason}{others}", file=sys.stderr)
 
 

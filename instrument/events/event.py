@@ -145,7 +145,7 @@ def parse_event(mapping: Mapping[str, object]) -> Event:
     """
     keys = event_keys()
     if not isinstance(mapping, Mapping) or not mapping:
-        raise SpecError(f"an event is a mapping such as {{enter: function}}, with one of {', '.join(keys)}")
+        raise SpecError(f"an event must be a mapping such as {{enter: function}}, with one of {', '.join(keys)}")
     faults = [_unknown_key(str(key)) for key in mapping if key not in keys and key not in _FILTERS]
     chosen = [key for key in mapping if key in keys]
     if len(chosen) != 1:

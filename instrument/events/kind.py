@@ -277,10 +277,10 @@ class CompiledKind(EventKind):
             name for name in names.parsed("overload") if name_matches(name.partition("(")[0], target.partition("(")[0])
         ]
         if "(" in target and overloads:
-            return f"what has that name is {first_of(sorted(overloads), 12)}"
+            return f"overloads of that name: {first_of(sorted(overloads), 12)}"
         scope = target.partition("(")[0].rpartition("::")[0]
         lambdas = [name for name in names.parsed("lambda") if scope and name_matches(name.rpartition("::")[0], scope)]
-        return f"the lambdas there are {first_of(sorted(lambdas), 12)}" if lambdas else ""
+        return f"its lambdas are {first_of(sorted(lambdas), 12)}" if lambdas else ""
 
 
 def matches(names: Sequence[str], pattern: str) -> bool:

@@ -154,7 +154,7 @@ def _element(place: _Place, index: int, shown: str) -> _Place:
         raise _UngaugeableError(f"{shown} is not an array: its type is {place.type.spelling}")
     element = place.type.get_array_element_type().get_canonical()
     if place.type.kind == TypeKind.CONSTANTARRAY and index >= place.type.get_array_size():
-        raise _UngaugeableError(f"{shown} has {place.type.get_array_size()} elements, from [0] on")
+        raise _UngaugeableError(f"{shown} has {place.type.get_array_size()} elements, numbered from [0]")
     if place.type.kind == TypeKind.INCOMPLETEARRAY:
         raise _UngaugeableError(f"{shown} is an array without a size")
     offset = None if place.offset_bits is None else place.offset_bits + 8 * index * element.get_size()
@@ -263,7 +263,7 @@ def _gauge(variable: Any, place: _Place, standard: str, is_signed: str) -> Gauge
     behind = f"+{(place.offset_bits or 0) // 8}"
     if closed:
         if standard.endswith("++98"):
-            raise _UngaugeableError(f"{variable.spelling} is private; from C++11 on its address can be had")
+            raise _UngaugeableError(f"{variable.spelling} is private; its address can be taken from C++11 on")
         # Access is not checked where a template is instantiated explicitly (C++11, 14.7.2/12).
         tag = f"struct __unperturbed_tag_{variable.location.offset}"
         before = (

@@ -83,7 +83,7 @@ def prepare_python_hook(
     targets = {number: event.target for number, event in enumerate(software.values()) if event.means == "python"}
     if len(targets) > _MOST_METRICS:
         raise SpecError(
-            f"{len(targets)} metrics of Python functions; one run counts {_MOST_METRICS} at most: leave some out"
+            f"{len(targets)} metrics of Python functions exceed the limit of {_MOST_METRICS} per run: leave some out"
         )
     interpreter = _Interpreter(command, environment, folder)
     question = {"numbers": list(targets), "library": str(library), "cache": str(cache)}
@@ -123,7 +123,7 @@ def _interpreter(command: Sequence[str], environment: Mapping[str, str], folder:
         command[0] if "/" not in command[0] else str(folder / command[0]), path=environment.get("PATH", os.defpath)
     )
     if path is None:
-        raise SpecError(f"{command[0]}: there is no such program")
+        raise SpecError(f"{command[0]}: no such program")
     with Path(path).open("rb") as file:
         begin = file.read(256)
     if begin.startswith(b"\x7fELF") and "python" in Path(path).name:
@@ -136,12 +136,12 @@ def _interpreter(command: Sequence[str], environment: Mapping[str, str], folder:
     name = Path(shown[0]).name
     if name == "env" and "python" in shown[-1]:
         raise SpecError(
-            f"{path}: started by env(1), which then becomes another program that no sampler is in; write "
+            f"{path}: started by env(1), which becomes another program without a sampler; write "
             f"`python3 {command[0]}` in `run:`"
         )
     if "python" not in name:
         raise SpecError(
-            f"{path}: a script that {shown[0]} runs; name the Python interpreter that does the work, by its path"
+            f"{path}: a script run by {shown[0]}; name the Python interpreter that does the work, by its path"
         )
     return Path(shown[0]), [*shown[1:], path, *command[1:]]
 
@@ -191,7 +191,7 @@ class _Interpreter:
                 timeout=_PATIENCE_S,
             )
         except (OSError, subprocess.TimeoutExpired) as error:
-            raise HostError(f"{self.path}: the interpreter does not run here ({error})") from None
+            raise HostError(f"{self.path}: cannot run the interpreter here ({error})") from None
         try:
             answer: dict[str, Any] = json.loads(done.stdout[done.stdout.index('{"version"') :])
         except ValueError:
@@ -229,11 +229,7 @@ def _nearest(target: str, known: Sequence[str]) -> str:
     names = list(dict.fromkeys([*elsewhere, *nearest(target, known)]))[:_SHOWN_NAMES]
     if names:
         return f"; nearest names: {', '.join(names)}"
-    return (
-        "; no name is similar"
-        if known
-        else f": there is no module {target.partition('.')[0]!r}, or it defines no functions"
-    )
+    return "; no name is similar" if known else f": no module {target.partition('.')[0]!r}, or it defines no functions"
 
 
 def _defined_elsewhere(

@@ -29,7 +29,7 @@ def test_terminal_markup_in_a_cell_is_text() -> None:
 
 
 def test_rows_have_as_many_cells_as_columns() -> None:
-    with pytest.raises(ValueError, match="row 1 has 2 cells, and there are 1 columns"):
+    with pytest.raises(ValueError, match="row 1 has 2 cells for 1 columns"):
         Table([Column("a")], [["x", "y"]])
 
 

@@ -31,7 +31,7 @@ def rows_of(name: str, series: ArrayLike) -> FloatArray:
     if rows.ndim not in (1, 2):
         raise DataError(f"{name} has shape {rows.shape}: give (n,) or (n, metrics)")
     if rows.size == 0:
-        raise DataError(f"{name} is empty (shape {rows.shape}): there is nothing to align")
+        raise DataError(f"{name} is empty (shape {rows.shape}): give at least one interval")
     if not np.isfinite(rows).all():
         wrong = np.argwhere(~np.isfinite(rows))
         at = tuple(int(index) for index in wrong[0])
@@ -82,7 +82,7 @@ def _spread(scale: str, metric: int, values: Sequence[FloatArray]) -> float:
         raise ValueError(f"scale is {scale!r}: give 'std', 'range', an array of divisors, or None")
     if not (math.isfinite(spread) and spread > 0):
         raise DataError(
-            f"the {scale} of metric {metric} over all series is {spread:g}: leave it out, or give its divisor"
+            f"the {scale} of metric {metric} over all series is {spread:g}: leave the metric out, or give its divisor"
         )
     return spread
 

@@ -133,10 +133,11 @@ def curve_parameters(
     cells = tuple(cells)
     if not over or not cells:
         raise DataError(
-            f"curves of {target} go over one or more numbers, in cells of one or more discrete variables; name both"
+            f"curves of {target} need numeric variables to run over and discrete variables for their cells; name at "
+            "least one of each"
         )
     if len({target, *over, *cells}) < 1 + len(over) + len(cells):
-        raise DataError(f"{', '.join([target, *over, *cells])}: each variable has one part in a curve")
+        raise DataError(f"{', '.join([target, *over, *cells])}: name each variable once, as target, over or cells")
     found = _cells(data, over, cells)
     curves = _with_text_cells(data, [target, *over], cells)
     mechanism = fit_mechanism(curves, target, [*over, *cells], level=level, sharing=False)
@@ -152,7 +153,7 @@ def curve_parameters(
     columns = dict.fromkeys(name for _, name, _ in determined)
     taken = (set(columns) & set(found.frame.columns)) | ({"runs", "parameter", "value", "low", "high"} & set(cells))
     if taken:
-        raise DataError(f"{min(taken)} is the name of a column of the result; rename the variable")
+        raise DataError(f"variable {min(taken)} has the name of a result column; rename it")
     values = {(number, name): parameter.value for number, name, parameter in determined}
     rows = range(len(of_cells))
     frame = found.frame.with_columns(
@@ -203,8 +204,8 @@ def _cells(data: Data, over: Sequence[str], cells: Sequence[str]) -> _Cells:
     )
     if found.height < 2:
         raise DataError(
-            f"all runs have the same {' and '.join(cells)}: there is one curve, whose parameters have nothing to "
-            "depend on"
+            f"all runs have the same {' and '.join(cells)}, so there is only one curve; its parameters depend on "
+            "nothing"
         )
     kept = [*cells, *(name for name in others if (found[f"distinct {name}"] == 1).all())]
     texts = [dict(zip(cells, row, strict=True)) for row in found.select(f"text {name}" for name in cells).iter_rows()]

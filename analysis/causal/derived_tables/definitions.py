@@ -53,7 +53,7 @@ def derive(
         is "error".
     """
     if undefined not in {"error", "null"}:
-        raise DataError(f'undefined is "error" or "null", not {undefined!r}')
+        raise DataError(f'undefined must be "error" or "null", not {undefined!r}')
     definitions: Definitions = {}
     for name, evaluation, columns in _evaluated(frame, expressions):
         if undefined == "error" and evaluation.undefined:
@@ -106,7 +106,7 @@ def read_definitions(texts: Iterable[str]) -> dict[str, str]:
     for text in texts:
         definition = _DEFINITION.fullmatch(text)
         if definition is None:
-            raise DataError(f"{text!r} defines nothing; write NAME = EXPRESSION, as in C_op = PAPI_TOT_CYC / ops")
+            raise DataError(f"{text!r} is not a definition; write NAME = EXPRESSION, as in C_op = PAPI_TOT_CYC / ops")
         name = definition["quoted"] or definition["name"]
         if name in found:
             raise DataError(f"{name} is defined twice: as {found[name]} and as {definition['expression'].strip()}")

@@ -169,12 +169,12 @@ def _check(frame: pl.DataFrame, of: str, over: str, others: Sequence[str], name:
         if one not in frame.columns:
             raise DataError(no_such_column(one, frame.columns))
     if of in {over, *others}:
-        raise DataError(f"{of} is a parameter itself; its derivative over a parameter says nothing")
+        raise DataError(f"{of} is itself a parameter; derive a measured quantity")
     if not (frame[of].dtype.is_numeric() or frame[of].dtype == pl.Boolean):
         raise DataError(f"{of} holds {frame[of].dtype}; only numbers have a derivative")
     taken = {f"{over}_from", f"{over}_to", name, "standard_error", "replicates"} & set(others)
     if taken:
-        raise DataError(f"the parameter {taken.pop()} has the name of a column of the result; rename it")
+        raise DataError(f"parameter {taken.pop()} has the name of a result column; rename it")
     if len(set(others)) < len(others):
         raise DataError(f"a parameter is named twice: {', '.join(others)}")
 
@@ -184,12 +184,14 @@ def _positions(column: pl.Series, between: tuple[object, object] | None) -> tupl
     values = column.cast(pl.String) if isinstance(column.dtype, pl.Categorical) else column
     distinct = values.drop_nulls().unique().sort().to_list()
     if len(distinct) < 2:
-        raise DataError(f"{column.name} has one value only; nothing follows for its change")
+        raise DataError(f"{column.name} has only one value; a derivative needs at least two")
     if between is not None:
         absent = [value for value in between if value not in distinct]
         if absent or between[0] == between[1]:
             known = first_of([repr(value) for value in distinct])
-            raise DataError(f"between names two different values of {column.name}, not {between!r}; there are {known}")
+            raise DataError(
+                f"between must name two different values of {column.name}, not {between!r}; the table has {known}"
+            )
     if is_text(column.dtype):
         ends = list(between or distinct)
         if len(ends) != 2:
@@ -360,7 +362,7 @@ def step_table(
         Those of `partial_derivative`; a derivative that has the name of a column; no derivative at all.
     """
     if not derivatives:
-        raise DataError(f"name at least one quantity whose derivative over {over} is wanted")
+        raise DataError(f"name at least one quantity to derive over {over}")
     for name in (*derivatives.values(), over, *parameters):
         if name not in frame.columns:
             raise DataError(no_such_column(name, frame.columns))

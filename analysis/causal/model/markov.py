@@ -248,7 +248,7 @@ def check_markov(
     """
     _check_alpha(alpha)
     if permutations < 0:
-        raise ValueError(f"permutations cannot be {permutations}")
+        raise ValueError(f"permutations must be 0 or more, not {permutations}")
     claimed = _claims(parents, inputs)
     outcomes = [test.test(*claim) for claim in claimed]
     names = list(parents)
@@ -294,7 +294,7 @@ def screens_off(
     twice = next((name for name in every if every.count(name) > 1), None)
     if twice is not None:
         raise DataError(
-            f"{twice} has two parts: a variable is of the application, of its performance, or a characteristic"
+            f"{twice} is named in two parts: a variable describes the application, its performance, or a characteristic"
         )
     given = tuple(by)
     claimed = [(one, other, given) for one in application for other in performance]
@@ -307,7 +307,7 @@ def screens_off(
 
 def _check_alpha(alpha: float) -> None:
     if not 0 < alpha < 1:
-        raise ValueError(f"alpha lies between 0 and 1, not {alpha}")
+        raise ValueError(f"alpha must be between 0 and 1, not {alpha}")
 
 
 def _claims(parents: Mapping[str, Sequence[str]], inputs: Collection[str]) -> list[tuple[str, str, tuple[str, ...]]]:

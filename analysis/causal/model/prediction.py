@@ -160,11 +160,11 @@ class Forecast(Result):
         of = self[name]
         drawn = self._drawn[name]
         if isinstance(drawn, list) and any(isinstance(value, str) for value in drawn):
-            raise DataError(f"{name} is text, of which {called} cannot be computed")
+            raise DataError(f"cannot compute {called} of {name}, which is text")
         with np.errstate(over="ignore", invalid="ignore"):
             values = np.asarray(function(np.asarray(drawn, np.float64)), np.float64)
         if not np.isfinite(values).all():
-            raise DataError(f"{called} has no finite value in some random runs, where {name} goes to {of.high:g}")
+            raise DataError(f"{called} has no finite value in some random runs, in which {name} reaches {of.high:g}")
         return _variable_forecast(called, values, self._weights, self.level, of.given)
 
 
@@ -180,7 +180,7 @@ def causal_order(parents: Mapping[str, Sequence[str]]) -> list[str]:
     try:
         return list(TopologicalSorter(parents).static_order())
     except CycleError as error:
-        raise DataError(f"causes go round in a circle: {' → '.join(error.args[1])}") from None
+        raise DataError(f"causes form a cycle: {' → '.join(error.args[1])}") from None
 
 
 def forecast(
@@ -205,9 +205,9 @@ def forecast(
     if not mechanisms:
         raise DataError("a forecast needs the mechanism of at least one variable")
     if runs < 2:
-        raise ValueError(f"{runs} runs say nothing of a spread; two are the least")
+        raise ValueError(f"{runs} runs show no spread; give at least two")
     if not 0 < level < 1:
-        raise ValueError(f"a level lies between 0 and 1, not {level}")
+        raise ValueError(f"level must be between 0 and 1, not {level}")
     order = causal_order({name: mechanism.parents for name, mechanism in mechanisms.items()})
     _check(mechanisms, given)
     random = np.random.default_rng(seed)
@@ -265,7 +265,7 @@ def _check(mechanisms: Mapping[str, Mechanism], given: Mapping[str, Category]) -
                 mechanism.code_of(value)
             continue
         if isinstance(value, str) or not math.isfinite(value):
-            raise DataError(f"{name} is a number, not {value!r}")
+            raise DataError(f"{name} needs a number, not {value!r}")
 
 
 def _constant(value: Category, runs: int, mechanism: Mechanism) -> Drawn:

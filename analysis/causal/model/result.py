@@ -232,8 +232,8 @@ class CausalModel(Result):
             loose = {edge.source, edge.target} & asked.keys()
             if loose and not edge.directed:
                 raise DataError(
-                    f"the direction of {edge} is open, so it is unknown what setting {' and '.join(sorted(loose))} "
-                    "does; say it in the knowledge, by tiers or as required or forbidden"
+                    f"the direction of {edge} is open, so the effect of setting {' and '.join(sorted(loose))} is "
+                    "unknown; give the direction in the knowledge, by tiers or by required or forbidden edges"
                 )
         return forecast(self._quantified(), asked, intervention=True, runs=runs, seed=seed, level=level)
 
@@ -266,7 +266,7 @@ class CausalModel(Result):
         for name in (one, other, *given):
             self._check(name)
         if one == other or {one, other} & set(given):
-            raise DataError(f"{one}, {other} and what is given must be different variables")
+            raise DataError(f"{one}, {other} and the given variables must differ")
         arrows = [(edge.source, edge.target) for edge in self.edges if edge.directed]
         return separates([*arrows, *self.assumed], one, other, given)
 
@@ -320,7 +320,7 @@ class CausalModel(Result):
         try:
             import networkx  # noqa: PLC0415  the caller's library, not one of ours
         except ModuleNotFoundError:
-            raise DataError("a graph of networkx needs that library: pip install networkx") from None
+            raise DataError("networkx is not installed: pip install networkx") from None
         graph = networkx.DiGraph()
         for name in self.data.names:
             mechanism = self.mechanisms.get(name)

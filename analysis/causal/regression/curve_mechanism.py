@@ -317,7 +317,7 @@ def fit_curve(
         tried = ["even", "factor", "proportional"]
     if low <= 0 and tried != ["even"]:
         raise DataError(
-            f"errors of {target} cannot be {errors}: it is not positive everywhere (its least value is {low:g})"
+            f"errors of {target} cannot be {errors}: it is not positive everywhere (its minimum is {low:g})"
         )
     problem_of = partial(make_problem, observed, numbers, codes, cells, coding=coding)
     # Powers that are tried may be too large for numbers; what they leave is then none, and they are not taken.

@@ -82,11 +82,11 @@ def fit_mechanism(
     discrete parent of three and more numbers is tried as a number too.
     """
     if not 0 < level < 1:
-        raise ValueError(f"a level of confidence lies between 0 and 1, not {level}")
+        raise ValueError(f"the confidence level must be between 0 and 1, not {level}")
     if target in parents or len(set(parents)) < len(parents):
         raise DataError(f"{target} needs parents other than itself, each named once, not {', '.join(parents)}")
     if data.rows < 3:
-        raise DataError(f"{data.rows} rows are too few to fit {target} to; the minimum is three")
+        raise DataError(f"{data.rows} rows are too few to fit {target}; give at least three")
     for name in (target, *parents):
         data.has_values(name)  # raises for unknown names
     discrete = [name for name in parents if data.kinds[name] == "discrete"]

@@ -206,7 +206,7 @@ class Inputs:
         found: dict[str, list[object]] = {}
         for name in needed:
             if name not in columns:
-                raise DataError(f"no values of {name}, on which the prediction depends; give some")
+                raise DataError(f"the prediction depends on {name}: give its values")
             column = columns[name]
             values = column.to_list() if isinstance(column, pl.Series) else np.atleast_1d(np.asarray(column)).tolist()
             found[name] = values
@@ -232,9 +232,7 @@ class Inputs:
         if (ids < 0).any():
             row = int(np.flatnonzero(ids < 0)[0])
             shown = ", ".join(f"{name}={self._values[name][row]}" for name in scope.names)
-            raise DataError(
-                f"no run has {shown} together, so nothing is known of it; measure it, or choose other values"
-            )
+            raise DataError(f"no run combines {shown}: measure this combination, or choose other values")
         return ids
 
 

@@ -239,7 +239,7 @@ def make_problem(
     if errors != "proportional":
         level = np.ones(rows)
     elif level is None:
-        raise ValueError("errors in proportion to a curve are weighed by one; give a level")
+        raise ValueError("proportional errors need a level to weigh by; give one")
     spread = float(np.std(target)) * RESOLUTION
     # Of a target that does not vary, the size of its rounding errors is all there is.
     floor = max(spread, float(np.abs(target).max()) * 1e-12, np.finfo(float).tiny ** 0.25) ** 2

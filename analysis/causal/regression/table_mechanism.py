@@ -281,8 +281,8 @@ class TableMechanism(Mechanism):
         if (rows < 0).any():
             shown = " and ".join(self.used)
             raise DataError(
-                f"the prediction of {self.target} needs values of {shown} that no run has together, so nothing is "
-                "known of it; measure them, or choose others"
+                f"the prediction of {self.target} needs a combination of {shown} that no run has: measure it, or "
+                "choose other values"
             )
         return rows
 

@@ -222,12 +222,10 @@ class Knowledge:
             reason = "given by a definition" if self.is_definitional(source, target) else "required"
             if why := self._why_not(source, target):
                 raise DataError(
-                    f"the edge from {source} to {target} is {reason} and cannot be: {why}; take back one of the two"
+                    f"the edge from {source} to {target} is {reason} and cannot be: {why}; remove one of the two"
                 )
         if circle := _circle(self._required):
-            raise DataError(
-                f"required edges form a circle: {' → '.join(circle)}; no cause is its own effect, take one of them back"
-            )
+            raise DataError(f"required edges form a cycle: {' → '.join(circle)}; remove one of them")
 
 
 def _settle(knowledge: Knowledge, name: str, value: object) -> None:
@@ -236,11 +234,11 @@ def _settle(knowledge: Knowledge, name: str, value: object) -> None:
 
 def _names(given: Iterable[str], what: str) -> tuple[str, ...]:
     if isinstance(given, str):
-        raise DataError(f'{what} is a list of names, not a single one: write ["{given}"]')
+        raise DataError(f'{what} must be a list of names: write ["{given}"]')
     found = tuple(given)
     for name in found:
         if not isinstance(name, str):
-            raise DataError(f"{what} is a list of names, and {name!r} is not a name")
+            raise DataError(f"{what} must be a list of names; {name!r} is not a name")
         if found.count(name) > 1:
             raise DataError(f"{what} names {name} twice")
     return found
@@ -251,7 +249,7 @@ def _edges(given: Iterable[Arrow], what: str) -> tuple[Arrow, ...]:
     for edge in given:
         ends = () if isinstance(edge, str) else tuple(edge)
         if len(ends) != 2 or not all(isinstance(end, str) for end in ends):
-            raise DataError(f"{what} edges are pairs of names, the cause first; {edge!r} is not a pair")
+            raise DataError(f"{what} edges must be pairs of names, the cause first; {edge!r} is not a pair")
         found.append((ends[0], ends[1]))
     return tuple(dict.fromkeys(found))
 
@@ -261,7 +259,7 @@ def _numbered(tiers: Sequence[Sequence[str]]) -> dict[str, int]:
     for number, tier in enumerate(tiers):
         for name in tier:
             if name in found:
-                raise DataError(f"{name} is in tier {found[name] + 1} and in tier {number + 1}; leave it in one")
+                raise DataError(f"{name} is in tier {found[name] + 1} and in tier {number + 1}; keep it in one")
             found[name] = number
     return found
 

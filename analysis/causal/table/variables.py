@@ -229,7 +229,7 @@ class Data:
         codes = self._column(name).codes
         if codes is None:
             raise DataError(
-                f'{name} is continuous and has no codes; say kinds={{"{name}": "discrete"}} to make it discrete'
+                f'{name} is continuous and has no codes; pass kinds={{"{name}": "discrete"}} to make it discrete'
             )
         return codes
 
@@ -253,10 +253,10 @@ class Data:
         """
         rows = np.asarray(row_indices)
         if rows.ndim != 1 or not (np.issubdtype(rows.dtype, np.integer) or rows.size == 0):
-            raise DataError(f"row indices are integers of shape (k,), not {rows.dtype} of shape {rows.shape}")
+            raise DataError(f"row indices must be integers of shape (k,), not {rows.dtype} of shape {rows.shape}")
         rows = rows.astype(np.intp)
         if rows.size and not (rows.min() >= 0 and rows.max() < self.rows):
-            raise DataError(f"row indices go from 0 to {self.rows - 1}, not from {rows.min()} to {rows.max()}")
+            raise DataError(f"row indices must be from 0 to {self.rows - 1}, not from {rows.min()} to {rows.max()}")
         columns = {name: column.take(rows) for name, column in self._columns.items()}
         return replace(self, frame=self.frame[rows], _columns=columns)
 
@@ -319,9 +319,11 @@ def prepare(
         than variables; no variable left.
     """
     if not isinstance(frame, pl.DataFrame):
-        raise TypeError(f"a table is a polars.DataFrame, not {type(frame).__module__}.{type(frame).__qualname__}")
+        raise TypeError(
+            f"the table must be a polars.DataFrame, not {type(frame).__module__}.{type(frame).__qualname__}"
+        )
     if missing not in {"error", "drop"}:
-        raise DataError(f'missing is "error" or "drop", not {missing!r}')
+        raise DataError(f'missing must be "error" or "drop", not {missing!r}')
     if frame.width == 0 or frame.height == 0:
         raise DataError(
             f"the table has {frame.width} columns and {frame.height} rows; give one row per run, one column per "
@@ -341,8 +343,7 @@ def prepare(
         )
     if kept.height < kept.width:
         raise DataError(
-            f"{kept.height} rows are fewer than the {kept.width} variables, too few to learn from; measure "
-            "more runs, or choose fewer columns"
+            f"{kept.height} rows are too few for {kept.width} variables; measure more runs, or choose fewer columns"
         )
     order = {name: position for position, name in enumerate(frame.columns)}
     variables = tuple(_variable(kept[name], asked.get(name), most_categories) for name in kept.columns)
@@ -361,11 +362,9 @@ def _check_kinds(frame: pl.DataFrame, asked: Mapping[str, Kind]) -> None:
         if name not in frame.columns:
             raise DataError(f"kinds: {no_such_column(name, frame.columns)}")
         if kind not in get_args(Kind):
-            raise DataError(f'kinds: {name} is to be "discrete" or "continuous", not {kind!r}')
+            raise DataError(f'kinds: {name} must be "discrete" or "continuous", not {kind!r}')
         if kind == "continuous" and is_text(frame[name].dtype):
-            raise DataError(
-                f"kinds: {name} holds text and cannot be continuous; cast it to numbers before, if it is some"
-            )
+            raise DataError(f"kinds: {name} holds text and cannot be continuous; cast it first if it holds numbers")
         if column_fault(frame[name].dtype):
             raise DataError(f"kinds: {name} {column_fault(frame[name].dtype)} and cannot be a variable")
 
@@ -408,12 +407,12 @@ def _without_gaps(
             f"{name} ({int(one.sum())} of {frame.height} rows, first row {int(one.argmax())})"
             for name, one in absent.items()
         ]
-        rest = f'say missing="drop" to analyse the {int((~lacking).sum())} rows without, or leave the column out'
+        rest = f'pass missing="drop" to analyse the {int((~lacking).sum())} rows without, or leave the column out'
         raise DataError(f"values are missing, NaN or infinite: {first_of(lacking_text)}, counted from 0; {rest}")
     if lacking.all():
         worst = max(absent, key=lambda name: int(absent[name].sum()))
         raise DataError(
-            f"each row lacks some value, most often of {worst} ({int(absent[worst].sum())} of {frame.height} "
+            f"every row lacks a value, most often that of {worst} ({int(absent[worst].sum())} of {frame.height} "
             "rows); leave that column out"
         )
     return frame.filter(pl.Series(~lacking)), np.flatnonzero(lacking).astype(np.int64)

@@ -129,7 +129,8 @@ def learn_blocks(traces: Sequence[EventTrace], *, longest: int = 64, most: int =
     """
     if longest < 2 or most < 0:
         raise ValueError(
-            f"a block has 2 events or more and there are 0 blocks or more; longest is {longest} and most {most}"
+            f"longest is {longest} and most is {most}; give a longest of 2 events or more and a most of 0 blocks or "
+            "more"
         )
     types, events = shared_ids(traces)
     end = np.array([-1], dtype=np.int32)
@@ -162,14 +163,12 @@ def _numbered(types: tuple[EventType, ...], dictionary: Iterable[Sequence[EventT
     blocks: dict[tuple[int, ...], None] = {}
     for position, block in enumerate(dictionary):
         if isinstance(block, str) or not len(block):
-            raise DataError(
-                f"block {position} of the dictionary is {block!r}; a block is a sequence of one event or more"
-            )
+            raise DataError(f"block {position} of the dictionary is {block!r}; give a sequence of one event or more")
         for event in block:
             if isinstance(event, str) and len(named.get(event, ())) > 1:
                 raise DataError(
-                    f"block {position} of the dictionary names {event!r}, which several event types are called; give "
-                    "the EventType"
+                    f"block {position} of the dictionary names {event!r}, the name of several event types; give the "
+                    "EventType"
                 )
         block_numbers = [
             named.get(event, [None])[0] if isinstance(event, str) else numbers.get(event) for event in block

@@ -32,7 +32,7 @@ def normalize(distance: float) -> float:
         A negative distance or NaN.
     """
     if not distance >= 0:
-        raise ValueError(f"a distance is 0 or more, not {distance}")
+        raise ValueError(f"a distance must be 0 or more, not {distance}")
     return 1.0 if math.isinf(distance) else distance / (1 + distance)
 
 
@@ -206,7 +206,7 @@ def occurrence_distance(
         A θ outside 0 … 1.
     """
     if not 0 <= theta <= 1:
-        raise ValueError(f"theta is a ratio from 0 to 1, not {theta}")
+        raise ValueError(f"theta must be a ratio from 0 to 1, not {theta}")
     counts = count_types(reference, trace)
     differs = counts.ratios <= theta
     if not one_sided:
@@ -250,4 +250,7 @@ def require_one_unit(traces: Iterable[EventTrace]) -> None:
         named.setdefault(trace.unit, trace.name or ("the reference", "the trace")[min(number, 1)])
     if len(named) > 1:
         units = " and ".join(f"{name} in {unit}" for unit, name in named.items())
-        raise DataError(f"times are given for {units}: give both in one unit, or say the unit where they are read")
+        raise DataError(
+            f"the traces differ in their unit of time ({units}): give both in one unit, or state the unit when "
+            "reading them"
+        )

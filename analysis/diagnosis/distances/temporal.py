@@ -274,9 +274,9 @@ def temporal_distance(
     """
     require_one_unit((reference, trace))
     if variant not in get_args(Variant):
-        raise ValueError(f"variant is one of {', '.join(get_args(Variant))}, not {variant!r}")
+        raise ValueError(f"variant must be one of {', '.join(get_args(Variant))}, not {variant!r}")
     if band is not None and band < 0:
-        raise ValueError(f"band is a number of events, 0 or more, not {band}")
+        raise ValueError(f"band must be a number of events, 0 or more, not {band}")
     types, _ = shared_ids((reference, trace))
     weights = _weights(types, weight)
     each_tick = _move_cost(move_cost, weights, max(reference.duration, trace.duration, 1), reference.unit)
@@ -317,13 +317,13 @@ def _fraction(value: float | Fraction, what: str) -> Fraction:
     if isinstance(value, Fraction):
         exactly = value
     elif not np.isfinite(value):
-        raise ValueError(f"{what} is {value}; a finite number is needed")
+        raise ValueError(f"{what} is {value}; give a finite number")
     else:
         exactly = Fraction(value).limit_denominator(_FINEST)
         if float(exactly) != float(value):
             exactly = Fraction(value)
     if exactly < 0:
-        raise ValueError(f"{what} is {value}; costs are 0 or more")
+        raise ValueError(f"{what} is {value}; give a cost of 0 or more")
     return exactly
 
 
@@ -345,8 +345,8 @@ def _move_cost(
     move_cost = _fraction(given, "move_cost")
     if lightest is not None and move_cost > 2 * weights[lightest]:
         raise ValueError(
-            f"move_cost is {float(move_cost):g} a tick and {lightest.name} weighs {float(weights[lightest]):g}; V ≤ 2 "
-            "w(e) is needed, or deleting "
-            "and inserting an event would always be better than moving it. Give a smaller move_cost or a larger weight."
+            f"move_cost is {float(move_cost):g} a tick and {lightest.name} weighs {float(weights[lightest]):g}, but V "
+            "≤ 2 w(e) must hold: otherwise deleting and inserting an event would always be better than moving it. "
+            "Give a smaller move_cost or a larger weight."
         )
     return move_cost

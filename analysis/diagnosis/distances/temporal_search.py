@@ -225,7 +225,7 @@ def _whole_costs(
     whole = [round(cost / unit) for cost in costs]
     if move_cost and not whole[0]:
         raise DataError(
-            f"a tick costs {float(move_cost):g} and an event weighs up to {float(max(weights)):g}: that is too far "
+            f"a tick costs {float(move_cost):g} and an event weighs up to {float(max(weights)):g}: these are too far "
             f"apart for traces of {events:,} events over {span:,} ticks. Give a larger move_cost or a coarser unit of "
             "time."
         )
@@ -395,6 +395,6 @@ def best_matches(path: CheapestPath) -> NDArray[np.int64]:
     saved = int((cells.reach[matching] - cells.costs(matches[:, 0], matches[:, 1])).sum())
     if saved != path.saved:
         raise AssertionError(
-            f"the script saves {saved} and the distance {path.saved}: a fault of this program; please report it"
+            f"the script saves {saved} but the distance {path.saved}: this is a bug in unperturbed; please report it"
         )
     return matches

@@ -226,7 +226,7 @@ def campaign_sentence(found: Sequence[ConfigurationResult], content: ReportConte
         return setups_sentence(found, content)
     if not found:
         return (
-            "There is no verdict: there was nothing to check, or no configuration has enough finished runs. The "
+            "No verdict: nothing to check, or no configuration has enough finished runs. The "
             "notes and the failures show which."
         )
     names = {

@@ -209,7 +209,7 @@ class GivenClasses(Classes):
         missing = next((place for place, label in enumerate(labels) if label not in self.numbers), None)
         if missing is not None:
             raise DataError(
-                f"the class of element {missing} is {labels[missing]!r}, which is none of "
+                f"the class of element {missing} is {labels[missing]!r}, not one of "
                 f"{', '.join(map(str, self.numbers)) or 'no classes'}"
             )
         return np.array([self.numbers[label] for label in labels], np.int32)
@@ -353,8 +353,8 @@ def metric_rows(values: ArrayLike, metrics: Sequence[str]) -> FloatArray:
     rows = rows.reshape(len(rows), -1 if rows.size else len(metrics))
     if rows.shape[1] != len(metrics):
         raise DataError(
-            f"values are rows of {rows.shape[1]}, the classes are of {len(metrics)} ({', '.join(metrics)}): give the "
-            "same"
+            f"values have {rows.shape[1]} columns, but the classes need {len(metrics)} ({', '.join(metrics)}): give "
+            "the same metrics"
         )
     wrong = np.argwhere(~(np.abs(rows) <= _LARGEST))
     if len(wrong):

@@ -100,9 +100,7 @@ def rates_of(trace: Trace, metrics: Sequence[str], per: str | None) -> Rates:
     work = _work(trace, per)
     usual = float(np.median(work))
     if usual <= 0:
-        raise DataError(
-            f"rates are to be taken of {per!r}, which is 0 in most intervals: give another `per`, or None for none"
-        )
+        raise DataError(f"`per` is {per!r}, which is 0 in most intervals: give another counter, or None for no rates")
     # An interval without an instruction, in which the program waited, has no events either, and rates of 0.
     rates = np.where(counters, values / np.maximum(work, 1)[:, None], values)
     return Rates(rates, work >= _SHORT * usual, np.where(counters & whole, 1 / usual, 0.0))
@@ -119,9 +117,7 @@ def _work(trace: Trace, per: str) -> FloatArray:
     work = trace[per].astype(np.float64)
     _refuse_missing(work[:, None], (per,))
     if not _is_counter(trace, per):
-        raise DataError(
-            f"rates are to be taken of {per!r}, which is not a counter: give one, `{TIME}`, or None for no rates"
-        )
+        raise DataError(f"`per` is {per!r}, which is not a counter: give a counter, `{TIME}`, or None for no rates")
     return work
 
 
@@ -131,7 +127,7 @@ def _refuse_missing(values: FloatArray, metrics: Sequence[str]) -> None:
         row, column = (int(index) for index in wrong[0])
         more = f", and in {len(wrong) - 1} more places" if len(wrong) > 1 else ""
         raise DataError(
-            f"metric {metrics[column]!r} is {values[row, column]} in interval {row}{more}: take metrics that have a "
+            f"metric {metrics[column]!r} is {values[row, column]} in interval {row}{more}: use metrics that have a "
             "value in every interval"
         )
 
@@ -182,7 +178,7 @@ def _of_trace(trace: Trace, metrics: Sequence[str] | None, per: str | None) -> E
     divisor = default_per(trace) if per == AUTO else per
     names = tuple(metrics) if metrics is not None else default_metrics(trace, divisor)
     if not names:
-        raise DataError("no metric is named: name one at least, or leave `metrics` out")
+        raise DataError("`metrics` is empty: name at least one, or leave it out")
     columns = [trace[name].tolist() for name in names]
     items = columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
     return Elements(items, rates_of(trace, names, divisor), names, divisor, are_accesses=False)
@@ -202,8 +198,8 @@ def _as_array(source: ArrayLike | Iterable[Any]) -> NDArray[Any] | list[Any]:
             return array
         if array.ndim != 1 or array.dtype.kind not in "OUS":
             raise DataError(
-                f"the elements are an array of {array.dtype} of shape {array.shape}: give numbers, or one axis of what "
-                "is hashable"
+                f"the elements are an array of {array.dtype} of shape {array.shape}: give numbers, or a "
+                "one-dimensional array of hashable elements"
             )
         return _as_array(array.tolist())
     if not isinstance(source, Iterable):
@@ -215,7 +211,7 @@ def _as_array(source: ArrayLike | Iterable[Any]) -> NDArray[Any] | list[Any]:
     if all(isinstance(item, (list, np.ndarray)) for item in items):
         widths = sorted({len(item) for item in items})
         if len(widths) > 1:
-            raise DataError(f"rows have {widths[0]} to {widths[-1]} values: give as many in each")
+            raise DataError(f"rows have {widths[0]} to {widths[-1]} values: give the same number in each")
         return np.array(items, dtype=np.float64)
     return items
 
@@ -259,8 +255,8 @@ def _classify_by_known_elements(classes: GivenClasses, known: Mapping[Any, Any],
     met = np.array([item in known for item in elements.items], bool)
     if len(met) and not met.any():
         raise DataError(
-            f"none of these {len(met):,} elements, such as {elements.items[0]!r}, is among those of the classes: the "
-            "two have nothing in common"
+            f"none of these {len(met):,} elements, such as {elements.items[0]!r}, is among those of the classes: "
+            "classify elements of the same kind"
         )
     labels = np.full(len(elements), len(classes), np.int64)
     labels[met] = classes.assign(item for item, is_known in zip(elements.items, met.tolist(), strict=True) if is_known)
@@ -324,7 +320,7 @@ def _find_bands(elements: Elements, request: Quantiles | Ranges) -> BandClasses:
     values = _require_numbers(elements, kind.lower()).values
     if values.shape[1] != 1:
         raise DataError(
-            f"{kind} divide one metric, and there are {values.shape[1]}: name one, or ask for a number of classes"
+            f"{kind} divide one metric, but there are {values.shape[1]}: name one, or ask for a number of classes"
         )
     name = elements.metrics[0]
     if isinstance(request, Quantiles):
@@ -335,7 +331,7 @@ def _find_bands(elements: Elements, request: Quantiles | Ranges) -> BandClasses:
 def _require_numbers(elements: Elements, what: str) -> Rates:
     if elements.rates is None:
         raise DataError(
-            f"{what} are for numbers, and the elements are none, such as {elements.items[0]!r}: give a map, or MostUsed"
+            f"{what} need numbers, but elements such as {elements.items[0]!r} are not: give a map, or MostUsed"
         )
     return elements.rates
 

@@ -162,7 +162,7 @@ class Null:
 
     def __post_init__(self) -> None:
         if not 0 < self.level < 1:
-            raise ValueError(f"level is {self.level}; give a chance between 0 and 1")
+            raise ValueError(f"level is {self.level}; give a probability between 0 and 1")
         if self.rank < 1:
             needed = math.ceil(1 / self.level - 1 - 1e-9)
             raise ValueError(f"{self.shuffles} shuffles are too few for the level {self.level}; give {needed} or more")

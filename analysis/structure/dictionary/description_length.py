@@ -316,7 +316,7 @@ def description_length(sequence: AnySequence, model: Decomposition | Iterable[An
         return shortest_decomposition(encode(sequence, model))[1]
     given = encode(sequence)
     if given.decode(given.codes) != model.sequence.decode(model.sequence.codes):
-        raise ValueError("the decomposition is of another sequence; decompose this one")
+        raise ValueError("the decomposition belongs to another sequence; decompose this one")
     return encoded_length(model, SymbolCode.of(model.sequence))
 
 

@@ -154,9 +154,9 @@ def learn_dictionary(
     sampled first. Time grows with the sequence's length and with the square of the number of words.
     """
     if method not in ("description_length", "monotone"):
-        raise ValueError(f'there is no method {method!r}; choose "description_length" or "monotone"')
+        raise ValueError(f'unknown method {method!r}; use "description_length" or "monotone"')
     if not 2 <= longest <= LONGEST:
-        raise ValueError(f"longest is {longest}; words have 2 to {LONGEST} symbols at most")
+        raise ValueError(f"longest is {longest}; give 2 to {LONGEST} symbols")
     chosen = null or Null(seed=seed)
     if method == "monotone":
         return learn_monotone(
@@ -252,7 +252,7 @@ def learn_monotone(
         if adequacy.is_adequate or not len(encoded.codes):
             break
     if best is None:
-        raise ValueError("there is nothing to start from; give words, thetas or random_starts")
+        raise ValueError("no starting point; give words, thetas or random_starts")
     found, adequacy = best
     return Dictionary(
         words=found.decomposition.dictionary,

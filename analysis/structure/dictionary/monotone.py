@@ -147,10 +147,7 @@ def _whole_powers(matrix: NDArray[np.float64], power: float) -> tuple[NDArray[np
     except OverflowError:
         largest = math.inf
     if math.isinf(largest * rows) or (furthest and not largest):
-        raise ValueError(
-            f"the power {power:g} of the distance {furthest:g} is beyond the range of numbers; give one that is "
-            "nearer to 1"
-        )
+        raise ValueError(f"the power {power:g} of the distance {furthest:g} overflows; give one that is nearer to 1")
     if (
         float(power).is_integer()
         and furthest <= _LARGEST_EXACT
@@ -280,7 +277,7 @@ def best_alternation(
 ) -> Alternation:
     """Return the alternation with the shortest description, of one for each power."""
     if not len(powers):
-        raise ValueError("there are no powers; give one or more")
+        raise ValueError("powers is empty; give one or more")
     found = [
         alternate(encoded, start, power, longest=longest, most_rounds=most_rounds, literal=literal) for power in powers
     ]
@@ -295,9 +292,9 @@ def alternate(
     A dictionary is a set, so that each follows from the one before it alone: one that comes back closes a cycle.
     """
     if most_rounds < 1:
-        raise ValueError(f"most_rounds is {most_rounds}; make 1 round or more")
+        raise ValueError(f"most_rounds is {most_rounds}; give 1 or more")
     if longest < 1:
-        raise ValueError(f"longest is {longest}; a word has 1 symbol or more")
+        raise ValueError(f"longest is {longest}; give 1 symbol or more")
     code = SymbolCode.of(encoded)
     segments, seen, rounds = _segments(encoded, start.cuts), dict[tuple[_Codes, ...], int](), list[Round]()
     best: _Description | None = None
@@ -329,7 +326,7 @@ def _kernel_words(segments: list[_Codes], power: float, *, literal: bool) -> tup
     compared = segments if literal else list(dict.fromkeys(segments))
     if len(compared) > _MOST_SEGMENTS:
         raise DataError(
-            f"the kernel compares all pairs of segments, and there are {len(compared):,} different ones, more than "
+            f"the kernel compares all pairs of segments, and {len(compared):,} different ones exceed the limit of "
             f"{_MOST_SEGMENTS:,}; use the method by description length, or a shorter sequence"
         )
     members = kernel(indel_distances(compared), power).members

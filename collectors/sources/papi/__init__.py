@@ -59,10 +59,10 @@ def chosen_library() -> str:
         return named
     path = Path(named).absolute()
     if not path.is_file():
-        raise HostError(f"{LIBRARY_VARIABLE} is {named}: there is no such file; name a PAPI library, or unset it")
+        raise HostError(f"{LIBRARY_VARIABLE} is {named}: no such file; name a PAPI library, or unset it")
     if len(os.fsencode(path)) > _LONGEST:
         raise HostError(
-            f"{LIBRARY_VARIABLE} is {path}: the path has more than {_LONGEST} bytes; make a shorter link to it"
+            f"{LIBRARY_VARIABLE} is {path}: the path is longer than {_LONGEST} bytes; make a shorter link to it"
         )
     return str(path)
 

@@ -104,7 +104,7 @@ Node = Number | Name | Literal | Call | Binary | Negative | Choice
 def parse_formula(text: str) -> Node:
     """Parse a formula."""
     if len(text) > LONGEST:
-        raise FormulaError(f"the formula has {len(text):,} characters; {LONGEST:,} is the most")
+        raise FormulaError(f"the formula has {len(text):,} characters; the limit is {LONGEST:,}")
     return _Parser(text).whole()
 
 
@@ -120,7 +120,7 @@ class _Parser:
     def whole(self) -> Node:
         found = self._choice()
         if self._kind != "end":
-            raise self._error("an operator is expected")
+            raise self._error("expected an operator")
         return found
 
     def _advance(self) -> None:
@@ -128,7 +128,7 @@ class _Parser:
         if match is None:
             rest = len(self._text[self._at :]) - len(self._text[self._at :].lstrip())
             self._start = self._at + rest
-            raise self._error("this character is not part of the language")
+            raise self._error("unexpected character")
         self._kind = str(match.lastgroup)
         self._word = match[self._kind]
         self._start = match.start(self._kind)
@@ -143,7 +143,7 @@ class _Parser:
 
     def _expect(self, word: str) -> None:
         if not self._is(word):
-            raise self._error(f"{word!r} is expected")
+            raise self._error(f"expected {word!r}")
         self._advance()
 
     def _descend(self) -> None:
@@ -195,7 +195,7 @@ class _Parser:
             # Without perf's escapes.
             plain = re.sub(r"\\(.)|@", lambda escaped: escaped[1] or "/", word)
             return self._call(word) if self._is("(") else Name(plain)
-        raise self._error("a number, a name or a parenthesis is expected")
+        raise self._error("expected a number, a name or a parenthesis")
 
     def _call(self, function: str) -> Call:
         self._advance()
@@ -222,7 +222,7 @@ def literal_value(text: str, root: Path = Path("/")) -> float:
         raise SpecError(f"unknown literal {text}; supported: {', '.join(_LITERALS)}")
     value = found(root)
     if value is None:
-        raise SpecError(f"it asks for {text}, which the kernel does not report on this host")
+        raise SpecError(f"it needs {text}, which the kernel does not report on this host")
     return value
 
 

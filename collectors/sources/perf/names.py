@@ -84,7 +84,7 @@ _SOFTWARE_EVENTS: Mapping[str, tuple[int, str, str]] = {
     "cpu-migrations": (4, "moves to another processor", "events"),
     "minor-faults": (5, "page faults served without a disk", "events"),
     "major-faults": (6, "page faults that read a disk", "events"),
-    "alignment-faults": (7, "unaligned accesses that the kernel mended", "events"),
+    "alignment-faults": (7, "unaligned accesses that the kernel fixed up", "events"),
     "emulation-faults": (8, "instructions that the kernel emulated", "events"),
     "cgroup-switches": (11, "context switches to a task of another control group", "events"),
 }
@@ -266,9 +266,7 @@ def _described(pmu: Pmu, terms: str) -> PerfEvent:
 
 def _in_mode(event: PerfEvent, modifier: str, name: str) -> PerfEvent:
     if modifier not in ("u", "k", "uk", "ku"):
-        raise SpecError(
-            f"{name}: the modifier {modifier!r} is not taken; :u counts user space, :k the kernel, :uk both"
-        )
+        raise SpecError(f"{name}: unsupported modifier {modifier!r}; :u counts user space, :k the kernel, :uk both")
     place = {"u": "in user space", "k": "in the kernel"}.get(modifier, "in user space and in the kernel")
     code = replace(event.code, user="u" in modifier, kernel="k" in modifier)
     return replace(event, code=code, meaning=f"{event.meaning}, {place}")

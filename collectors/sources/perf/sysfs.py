@@ -169,7 +169,7 @@ def _pairs(pmu: Pmu, terms: str) -> Iterator[tuple[str, str]]:
             continue
         match = _TERM.fullmatch(text)
         if match is None:
-            raise SpecError(f"{pmu.name}: {text!r} is not a term; terms are written name=0x1f, joined by commas")
+            raise SpecError(f"{pmu.name}: {text!r} is not a term; write terms as name=0x1f, joined by commas")
         key, value = match.groups()
         if value is None and key in pmu.events:
             for term in filter(None, pmu.events[key].split(",")):
@@ -194,7 +194,7 @@ def _scatter(pmu: Pmu, term: str, number: int) -> tuple[str, int]:
     """Lay a number's bits out over the ranges of a term's format; return the configuration word's name and the bits."""
     match = _FORMAT.fullmatch(pmu.formats[term])
     if match is None:
-        raise SpecError(f"{pmu.name}: the place of {term!r} is written {pmu.formats[term]!r}, which is not understood")
+        raise SpecError(f"{pmu.name}: the format of {term!r} is {pmu.formats[term]!r}, which is not supported")
     bits = 0
     left = number
     for part in match[2].split(","):

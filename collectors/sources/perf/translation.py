@@ -36,8 +36,8 @@ _DEEPEST = 40
 _MODES = ("", "u", "k", "uk", "ku")
 _NO_EVENT: Mapping[str, str] = {
     "duration_time": "perf's clock: this tool's intervals have their own length",
-    "user_time": "CPU time that perf itself reads: take user_time_us under `os`",
-    "system_time": "CPU time that perf itself reads: take system_time_us under `os`",
+    "user_time": "CPU time that perf itself reads: use user_time_us under `os`",
+    "system_time": "CPU time that perf itself reads: use system_time_us under `os`",
 }
 _SOFTWARE = "software"
 _NO_TERM = ("name=", "cpu=")
@@ -78,7 +78,7 @@ def translate(asked: str, tables: PerfTables, root: Path = Path("/")) -> Transla
     Result: With what the host decides written out: `#smt_on`, or an event's encoding.
     """
     if tables.problem:
-        raise SpecError(f"perf's metric {asked} is not known: {tables.problem}")
+        raise SpecError(f"unknown perf metric {asked}: {tables.problem}")
     metric = _chosen(asked, tables, root)
     try:
         tree = _Translation(tables, metric.pmu, root).of(parse_formula(metric.formula), (metric.name,))
@@ -145,7 +145,7 @@ class _Translation:
             except (_Untranslated, UnperturbedError):
                 return Number(0)
         if function not in FUNCTIONS:
-            raise _Untranslated(f"it asks {function}(), which this tool does not know")
+            raise _Untranslated(f"it calls {function}(), which is not supported")
         first, second = (self.of(argument, within) for argument in arguments)
         if function == "d_ratio":
             ratio = _folded("/", first, second) if second != Number(0) else Number(0)
@@ -179,7 +179,7 @@ class _Translation:
             pmu, (terms, _, mode) = "", text.partition(":")
         mode = mode.removeprefix(":")
         if mode not in _MODES:
-            raise _Untranslated(f"it needs {text}, and the modifier {mode!r} is not known here")
+            raise _Untranslated(f"it needs {text}, but the modifier {mode!r} is not supported")
         name = self._named(pmu, terms, mode)
         try:
             parse_event(name.removeprefix(PREFIX), self._root)
@@ -217,7 +217,7 @@ class _Translation:
         if pmu:
             return f"{PREFIX}{pmu}/{','.join(given)}/{mode}"
         if not any(unit.core for unit in units.values()):
-            raise _Untranslated(f"it needs {first}, and this host has no PMU of a processor's cores")
+            raise _Untranslated(f"it needs {first}, but this host has no PMU of a processor's cores")
         raise _Untranslated(f"it needs {first}, which is not in perf's tables of events for this processor")
 
     def _in_tables(self, name: str, pmu: str) -> TableEvent | None:
@@ -244,7 +244,7 @@ def _folded(sign: str, left: Node, right: Node) -> Node:
             raise _Untranslated("it divides by zero")
         return Number(float(_OPERATIONS[sign](left.value, right.value)))
     if sign not in _PRECEDENCE:
-        raise _Untranslated(f"{sign} between events is not known here")
+        raise _Untranslated(f"unsupported operator {sign} between events")
     zero = Number(0)
     # perf adds `0 * slots` so that a group has its leader; the planner of passes adds it by itself.
     if sign == "*" and zero in (left, right) and all(isinstance(side, Name | Number) for side in (left, right)):

@@ -47,7 +47,7 @@ class Command:
             action="append",
             default=[],
             metavar="FILES",
-            help="files with runs to compare with the baseline; give it again for each further configuration",
+            help="files with runs to compare with the baseline; repeat for each further configuration",
         )
         imported.add_argument(
             "--option",
@@ -62,8 +62,8 @@ class Command:
             "--method",
             choices=("runs", "paper"),
             default="runs",
-            help="runs (default): judge by the variation between runs; paper: judge by the paper's rule, which "
-            "calls perturbed what deviates more than any baseline run (the report is left as it is)",
+            help="runs (default): judge by the variation between runs; paper: judge by the paper's rule: perturbed if "
+            "further from the baseline than any of its runs (the report is left as it is)",
         )
         add(
             "--across", action="store_true", help="also compare each metric with every other metric across aligned runs"
@@ -73,7 +73,7 @@ class Command:
             action="append",
             default=[],
             metavar="RUN",
-            help="leave out this run, such as 0007; may be given again",
+            help="leave out this run, such as 0007; repeatable",
         )
         add_jobs(parser)
         add_fail_on(parser)

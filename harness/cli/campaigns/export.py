@@ -48,9 +48,9 @@ class Command:
             action="append",
             default=[],
             metavar="NAME",
-            help="only runs of this configuration of a campaign; may be given again",
+            help="only runs of this configuration of a campaign; repeatable",
         )
-        add("--run", action="append", default=[], metavar="ID", help="only this run of a campaign; may be given again")
+        add("--run", action="append", default=[], metavar="ID", help="only this run of a campaign; repeatable")
         add(
             "--split",
             choices=("configuration", "run"),
@@ -62,7 +62,7 @@ class Command:
         add(
             "--aligned",
             action="store_true",
-            help="map all runs to the time axis of one run, an anchor's if there is one (formats with a time axis "
+            help="map all runs to the time axis of one run, of the anchor if there is one (formats with a time axis "
             "only)",
         )
         add(
@@ -141,9 +141,9 @@ def _output_path(source: Path, kind: Kind, arguments: argparse.Namespace) -> Pat
     else:
         out = source / f"{kind}{suffix}"
     if out.exists() and out.name in ("trace.parquet", "table.parquet", "table.csv"):
-        raise SpecError(f"{out} is the campaign's own file: give another one by -o")
+        raise SpecError(f"{out} is the campaign's own file: give another one with -o")
     if out == source:
-        raise SpecError(f"{out} is what would be exported: give another file by -o")
+        raise SpecError(f"{out} is the source of the export: give another file with -o")
     return out
 
 
@@ -152,7 +152,7 @@ def _check(arguments: argparse.Namespace, kind: Kind, chosen: Format) -> None:
 
     for option in ("configuration", "run", "split", "aligned"):
         if getattr(arguments, option) and kind != "campaign":
-            raise SpecError(f"--{option} chooses among the runs of a campaign; {arguments.source} is not a campaign")
+            raise SpecError(f"--{option} selects runs of a campaign, but {arguments.source} is not a campaign")
     if arguments.phases and kind == "table":
         raise SpecError(f"--phases: {arguments.source} is a sweep, whose table has no time axis")
     for option in ("aligned", "phases"):

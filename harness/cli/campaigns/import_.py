@@ -39,7 +39,7 @@ class Command:
             nargs=argparse.REMAINDER,
             type=as_given,
             metavar="FILES… --as NAME",
-            help="files, folders or patterns of one configuration, then its name; give it again for each further "
+            help="files, folders or patterns of one configuration, then its name; repeat for each further "
             "configuration. Without --as, the files name their configurations themselves",
         )
         _add_options(parser)
@@ -91,7 +91,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help="an option of the format, such as time=COLUMN; among the files, --option may be left out",
+        help="an option of the format, such as time=COLUMN; also taken among the files, without --option",
     )
     add("--align-on", metavar="METRICS", help="comma-separated metrics to align runs on")
 

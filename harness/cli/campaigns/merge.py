@@ -43,7 +43,7 @@ class Command:
             action="append",
             default=[],
             metavar="CONFIGURATION",
-            help="leave out this configuration; may be given again",
+            help="leave out this configuration; repeatable",
         )
         add("--json", action="store_true", help="print what was merged as JSON instead of a table")
 

@@ -59,8 +59,8 @@ class Command:
             "--max-runs",
             type=int,
             metavar="N",
-            help="stop after this many runs with the best plan so far; the first baseline's do not count (default: the "
-            "spec's)",
+            help="stop after this many runs with the best plan so far; runs of the first baseline do not count "
+            "(default: the spec's)",
         )
         add(
             "--max-hours",

@@ -22,8 +22,8 @@ class Command:
             type=Path,
             metavar="OTHER",
             help=(
-                "also write comparison.html: this campaign beside OTHER, a campaign's folder or spec, which is "
-                "not changed"
+                "also write comparison.html: this campaign beside OTHER, a campaign's folder or spec, which stays "
+                "unchanged"
             ),
         )
         add_jobs(parser)
@@ -49,7 +49,7 @@ class Command:
             with judging(arguments) as watch:
                 judgement = judge(folder, recorded_campaign(folder), watch=watch)
             if judgement.unwritten:
-                raise HostError(f"the report cannot be written: {judgement.unwritten}")
+                raise HostError(f"cannot write the report: {judgement.unwritten}")
             print(written)
         if other is not None and other_spec is not None:
             with judging(arguments) as watch:

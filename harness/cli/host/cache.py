@@ -57,7 +57,7 @@ class Command:
 def _require_known(parts: list[str], known: Mapping[str, object]) -> None:
     for part in parts:
         if part not in known:
-            there = f"there are {', '.join(known)}"
+            there = f"use {', '.join(known)}"
             raise SpecError(f"the cache has no part {part!r}; {did_you_mean(part, known) or there}")
 
 

@@ -17,8 +17,8 @@ class Command:
             nargs="?",
             choices=("spec", "verdicts", "plan"),
             default="spec",
-            help="spec: what campaigns are run from; verdicts: verdicts.json of a campaign; plan: plan.json of a "
-            "partition (spec)",
+            help="spec: input of a campaign; verdicts: verdicts.json of a campaign; plan: plan.json of a partition "
+            "(spec)",
         )
 
     def run(self, arguments: argparse.Namespace) -> int:

@@ -108,7 +108,7 @@ def read_runs(folder: Path, *, configurations: Sequence[str] = (), ids: Sequence
         states, identity = manifest.runs("done"), manifest.fact("id")
     runs = [_read(folder, state, identity) for state in states]
     if not runs:
-        raise SpecError(f"{folder}: no run of this campaign is done, so there is nothing to export")
+        raise SpecError(f"{folder}: no run of this campaign is done: nothing to export")
     _require_known(folder, "--configuration", configurations, [run.configuration for run in runs])
     _require_known(folder, "--run", ids, [run.id for run in runs])
     chosen = [
@@ -138,5 +138,5 @@ def _require_known(folder: Path, option: str, asked: Sequence[str], known: Seque
     there = dict.fromkeys(known)
     for name in asked:
         if name not in there:
-            meant = did_you_mean(name, there) or f"there are {listing(there)}"
+            meant = did_you_mean(name, there) or f"use {listing(there, 'or')}"
             raise SpecError(f"{option} {name}: {folder} has no finished run of that name; {meant}")

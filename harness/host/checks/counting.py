@@ -49,7 +49,7 @@ def pmu(host: Host) -> Finding:
         "PMU",
         "bad",
         f"hybrid processor with a PMU for each kind of core ({each}), and this process may run on all",
-        "An event counts on one kind only, and pauses on the other; cycles of the two do not compare.",
+        "An event counts on one kind only, and pauses on the other; cycles of the two are not comparable.",
         f"taskset -c {ranges(cores[strongest])} unperturbed run SPEC",
     )
 

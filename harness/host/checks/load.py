@@ -138,7 +138,7 @@ def steal(host: Host) -> Finding | None:
     what = f"other guests of this machine took {share:.2%} of the time since the system was started"
     if share < 0.001:
         return Finding("steal", "good", what)
-    why = "Runs are held up from outside, unseen by the program. Only a machine, or CPUs, of one's own mend it."
+    why = "Runs are held up from outside, unseen by the program. Only a dedicated machine or dedicated CPUs help."
     return Finding("steal", "bad" if share >= 0.02 else "note", what, why)
 
 

@@ -149,7 +149,7 @@ def _judged(root: Path, verdict: PapiVerdict | None, named: str) -> Finding:
     if verdict.disabled or verdict.presets == 0:
         return _useless(named, verdict, pmu=bool(core_pmus(root)))
     if not core_pmus(root):
-        what = f"{named} knows {verdict.presets} presets of this processor, and there is no PMU to count them"
+        what = f"{named} knows {verdict.presets} presets of this processor, but no PMU can count them"
         return Finding("libpapi", "note", what, "The processor is recognized by its model, not by its counters.")
     return Finding("libpapi", "good", f"{named}: {verdict.presets} of its presets, {verdict.counters} counters")
 

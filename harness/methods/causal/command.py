@@ -37,7 +37,7 @@ class Command:
         )
         add = parser.add_argument_group("columns").add_argument
         add("--variables", metavar="NAMES", help="comma-separated columns to analyse (default: all)")
-        add("--derive", **_MANY, metavar="'NAME = EXPRESSION'", help="a derived variable; may be given again")
+        add("--derive", **_MANY, metavar="'NAME = EXPRESSION'", help="a derived variable; repeatable")
         add("--log", metavar="NAMES", help="comma-separated columns to replace by their logarithms, as log_NAME")
         steps = "a partial derivative; each row is then a step of the parameter with all others held fixed"
         add("--derivative", **_MANY, metavar="'NAME = d COLUMN / d PARAMETER'", help=steps)
@@ -137,7 +137,7 @@ def _check(arguments: argparse.Namespace) -> None:
     from unperturbed.errors import SpecError
 
     if not 0 < arguments.alpha < 1:
-        raise SpecError(f"--alpha {arguments.alpha:g}: give a chance between 0 and 1")
+        raise SpecError(f"--alpha {arguments.alpha:g}: give a probability between 0 and 1")
     if not 0 <= arguments.subsamples <= _MOST_SUBSAMPLES:
         raise SpecError(
             f"--subsamples {arguments.subsamples}: give a number of subsamples from 0 to {_MOST_SUBSAMPLES:,}"

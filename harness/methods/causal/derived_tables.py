@@ -50,9 +50,7 @@ def tabulate_steps(
     over = derivatives[first].over
     if over not in parameters:
         known = f"the parameters are {', '.join(parameters)}" if parameters else "no column is known to be one"
-        raise SpecError(
-            f"{first}: {over} is not a parameter, {known}; say by --inputs which columns were varied (all of them)"
-        )
+        raise SpecError(f"{first}: {over} is not a parameter, {known}; name all varied columns with --inputs")
     quantities = {name: one.of for name, one in derivatives.items()}
     found = step_table(
         frame, quantities, over, parameters=parameters, between=_between(frame[over], next(iter(betweens), None))
@@ -60,9 +58,8 @@ def tabulate_steps(
     if missing == "error" and len(found.missing_rows):
         rows = ", ".join(map(str, found.missing_rows[:8].tolist()))
         raise DataError(
-            f"{len(found.missing_rows)} of {frame.height} rows lack a value of {over}, of another parameter or "
-            f"of what is derived (from 0: {rows}); "
-            f'say missing="drop" to go on without them'
+            f"{len(found.missing_rows)} of {frame.height} rows lack a value of {over}, of another parameter or of a "
+            f'derived quantity (from 0: {rows}); pass missing="drop" to leave them out'
         )
     gone = {one.name: one.why for one in found.exclusions}
     return DerivedTable(found.frame, tuple(derivatives), gone, (str(found),))
@@ -102,7 +99,7 @@ def tabulate_curves(
     used = list(dict.fromkeys(name for one in curves for name in (*one.cells, *one.over, one.target)))
     for name in used:
         if name not in frame.columns:
-            raise SpecError(f"the curve needs {name}, which the table does not have")
+            raise SpecError(f"the curve needs {name}, but the table has no such column")
     steady = [name for name in frame.columns if name not in used and _is_steady(frame, name, cells)]
     known = {name: kind for name, kind in kinds.items() if name in {*used, *steady}}
     data = prepare(frame.select(*used, *steady), kinds=known, missing=missing)

@@ -113,7 +113,7 @@ def unquote(text: str, option: str) -> str:
     if len(name) > 2 and name[0] == name[-1] == "`":
         name = name[1:-1]
     if not name:
-        raise SpecError(f"{option}: a name is missing between two separators, before the first or after the last")
+        raise SpecError(f"{option}: a name is missing: check its separators")
     return name
 
 
@@ -121,7 +121,7 @@ def read_arrow(text: str, option: str) -> Arrow:
     """Return the ends of an edge, CAUSE->EFFECT."""
     whole = re.fullmatch(r"\s*(`[^`]+`|.+?)\s*(?:->|→)\s*(`[^`]+`|.+?)\s*", text, re.DOTALL)
     if whole is None or (_ARROW.search(whole[2]) and not whole[2].startswith("`")):
-        raise SpecError(f"{option} {text}: write CAUSE->EFFECT, in quotes, as the shell takes > for something else")
+        raise SpecError(f"{option} {text}: write CAUSE->EFFECT in quotes, since the shell treats > as redirection")
     return unquote(whole[1], option), unquote(whole[2], option)
 
 
@@ -152,7 +152,7 @@ def read_curve(text: str, option: str) -> CurveOption:
 
 
 _KINDS = ("discrete", "continuous")
-_NO_NAME = "a column's name is expected here"
+_NO_NAME = "expected a column's name"
 _T = TypeVar("_T")
 
 
@@ -193,7 +193,7 @@ def _read_names(value: Any) -> tuple[str, ...]:
         if not (isinstance(name, str) and name.strip()):
             raise _fault(_NO_NAME)
         if name in seen:
-            raise _fault(f"{name} appears here a second time; remove one")
+            raise _fault(f"{name} appears here twice; remove one")
         seen.add(name)
         return name
 
@@ -202,7 +202,7 @@ def _read_names(value: Any) -> tuple[str, ...]:
 
 def _require_list(value: Any) -> Any:
     if not isinstance(value, list | tuple):
-        raise _fault("tiers are a list of lists of names, causes first: [[n, datatype], [instr], [T]]")
+        raise _fault("tiers must be a list of lists of names, causes first: [[n, datatype], [instr], [T]]")
     return value
 
 
@@ -211,7 +211,7 @@ def _read_arrows(value: Any) -> tuple[Arrow, ...]:
         try:
             return edge if isinstance(edge, tuple) else read_arrow(edge, "")
         except (SpecError, TypeError):
-            raise _fault("an edge is expected here, the cause first: datatype -> C") from None
+            raise _fault("expected an edge, the cause first: datatype -> C") from None
 
     return tuple(_read_each(_items(value), read).values())
 
@@ -219,24 +219,24 @@ def _read_arrows(value: Any) -> tuple[Arrow, ...]:
 def _read_kinds(value: Any) -> dict[str, Kind]:
     def read(_: object, kind: Any) -> Kind:
         if kind not in _KINDS:
-            raise _fault("a kind is discrete or continuous")
+            raise _fault("kind must be discrete or continuous")
         known: Kind = kind
         return known
 
-    return _read_each(_mapping(value, "kinds are a mapping: {bytes: continuous, optimisation: discrete}"), read)
+    return _read_each(_mapping(value, "kinds must be a mapping: {bytes: continuous, optimisation: discrete}"), read)
 
 
 def _read_derived(value: Any) -> dict[str, str]:
     def read(name: object, text: Any) -> str:
         if isinstance(text, dict | list) or not str(text).strip():
-            raise _fault("an expression is expected here; one with braces needs quotes")
+            raise _fault("expected an expression; quote it if it has braces")
         try:
             check_syntax(str(text))
         except DataError as error:
             raise _fault(f"{name}: {error}") from None
         return str(text)
 
-    otherwise = "derive is a mapping of names to expressions: {C_op: PAPI_TOT_CYC / operations}"
+    otherwise = "derive must be a mapping of names to expressions: {C_op: PAPI_TOT_CYC / operations}"
     return _read_each(_mapping(value, otherwise), read)
 
 
@@ -244,7 +244,7 @@ def _read_derivatives(value: Any) -> dict[str, DerivativeOption]:
     def read(name: object, text: Any) -> DerivativeOption:
         return text if isinstance(text, DerivativeOption) else read_derivative(str(text), str(name))
 
-    otherwise = "derivatives are a mapping of names: {gain: d T / d kernel from 5/3 to 9/7}"
+    otherwise = "derivatives must be a mapping of names: {gain: d T / d kernel from 5/3 to 9/7}"
     return _read_each(_mapping(value, otherwise), read)
 
 
@@ -337,19 +337,19 @@ class PriorKnowledge(BaseModel):
 def read_knowledge(path: Path) -> PriorKnowledge:
     """Read a knowledge file."""
     if not path.is_file():
-        raise SpecError(f"{path}: there is no such file; name the YAML file of what is known beforehand")
+        raise SpecError(f"{path}: no such file; name a YAML file of prior knowledge")
     with path.open("rb") as file:
         text = decode(file.read(MAX_BYTES + 1), str(path))
     if all(not line.strip() or line.lstrip().startswith("#") for line in text.splitlines()):
         raise SpecError(
-            f"{path}: the file is empty; state what is known (tiers: [[n, datatype], [instr], [T]]), or leave "
-            "--knowledge out"
+            f"{path}: the file is empty; write prior knowledge into it (tiers: [[n, datatype], [instr], [T]]), or "
+            "leave --knowledge out"
         )
     document = read_yaml(text, str(path))
     faults = list(document.diagnostics)
     if not isinstance(document.data, dict):
         keys = ", ".join(PriorKnowledge.model_fields)
-        faults.append(Diagnostic(_position(document, ()), f"a knowledge file is a mapping of {keys}"))
+        faults.append(Diagnostic(_position(document, ()), f"a knowledge file must be a mapping of {keys}"))
         raise InvalidSpec(str(path), faults)
     try:
         found = PriorKnowledge.model_validate({**document.data, **_expressions_as_written(document)})
@@ -388,7 +388,7 @@ def _diagnostic(document: Document, path: YamlPath, kind: str, message: str) -> 
     if kind == "extra_forbidden":
         keys = list(PriorKnowledge.model_fields)
         meant = nearest(str(path[-1]), keys, limit=1, cutoff=80)
-        message = f"there is no key `{path[-1]}`; {f'`{meant[0]}` is meant?' if meant else ', '.join(keys)}"
+        message = f"unknown key `{path[-1]}`; " + (f"did you mean `{meant[0]}`?" if meant else f"use {', '.join(keys)}")
     elif message == _NO_NAME:
         place = next((document.places[one] for one in (path, path[:-1]) if one in document.places), None)
         if place is not None and place.text and place.kind != "text":
@@ -410,7 +410,7 @@ def parse_options(given: argparse.Namespace) -> PriorKnowledge:
     kinds = named_values(given.kinds, "--kinds", "optimisation=discrete,bytes=continuous") if given.kinds else {}
     for name, kind in kinds.items():
         if kind not in _KINDS:
-            raise SpecError(f"--kinds {given.kinds}: {name} is to be discrete or continuous, not {kind!r}")
+            raise SpecError(f"--kinds {given.kinds}: {name} must be discrete or continuous, not {kind!r}")
     derivatives: dict[str, DerivativeOption] = {}
     for text in given.derivative:
         name, derivative = read_named_derivative(text, "--derivative")

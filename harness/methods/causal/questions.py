@@ -34,7 +34,7 @@ class InterventionForecast:
     forecast: Forecast  # The forecast of all variables
     # By the name of the logarithm: the column itself, of which the random runs have exponentials.
     columns: Mapping[str, ForecastVariable]
-    outside: tuple[str, ...] = ()  # A sentence for each value that was set and lies outside of what was measured
+    outside: tuple[str, ...] = ()  # A sentence for each value that was set and lies outside the measured range
 
     def given(self) -> dict[str, Category]:
         """Return what was set, by the names and in the units of the table."""
@@ -76,7 +76,7 @@ def _outside(data: Data, name: str, value: object, asked: Mapping[str, str], log
     if column != name:
         low, high = math.exp(low), math.exp(high)
     return (
-        f"{column} = {asked[column]} lies outside of what was measured ({low:g} … {high:g}): formulas are taken "
+        f"{column} = {asked[column]} lies outside the measured range ({low:g} … {high:g}): formulas are taken "
         "beyond what they were fitted to, and "
         "the intervals do not say how wrong that is."
     )
@@ -182,7 +182,7 @@ def read_independence(text: str, option: str) -> Independence:
     ends, given = [names_of(part, option) for part in parts[:2]], names_of(parts[2], option) if parts[2:] else ()
     for names in ends:
         if len(names) > 1:
-            raise SpecError(f"{option} {text}: {listing(names)} are several; ask of one pair of variables at a time")
+            raise SpecError(f"{option} {text}: {listing(names)} are several variables; give one pair at a time")
     (one,), (other,) = ends
     every = [one, other, *given]
     for name in every:

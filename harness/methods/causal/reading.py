@@ -30,9 +30,7 @@ def read_table(path: Path) -> tuple[pl.DataFrame, Mapping[str, Column]]:
     if path.is_dir() or _is_sweep(path):
         return read_sweep(path)
     if not path.is_file():
-        raise DataError(
-            f"{path}: there is no such table; name a CSV or Parquet file, or the folder of a sweep's campaign"
-        )
+        raise DataError(f"{path}: no such table; name a CSV or Parquet file, or the folder of a sweep's campaign")
     try:
         frame = _read(path)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, UnicodeDecodeError, csv.Error) as error:
@@ -42,7 +40,7 @@ def read_table(path: Path) -> tuple[pl.DataFrame, Mapping[str, Column]]:
                 f"{what_to_type(path)}; then run `unperturbed model CAMPAIGN`, which uses run totals"
             ) from None
         first = _ragged(path) or (str(error).splitlines()[0] if str(error) else type(error).__name__)
-        raise DataError(f"{path}: no table can be read ({first}); expected CSV with a header row, or Parquet") from None
+        raise DataError(f"{path}: cannot read a table ({first}); expected CSV with a header row, or Parquet") from None
     _require_few(path, len(frame.columns))
     return frame, {}
 
@@ -98,7 +96,7 @@ def _totals_of_runs(folder: Path) -> pl.DataFrame:
         by_pass = read_traces(folder, manifest)
     traces = [trace for runs in by_pass.values() for found in runs.values() for trace in found]
     if not traces:
-        raise DataError(f"{folder}: no run of this campaign gave a trace, so there is no table of its runs")
+        raise DataError(f"{folder}: no run of this campaign has a trace, so it has no table of runs")
     shared = [
         name
         for name, metric in traces[0].metrics.items()
@@ -133,7 +131,8 @@ def _read(path: Path) -> pl.DataFrame:
         names = next(csv.reader(file, delimiter=separator), [])
     if len(names) == 1 and any(sign in names[0] for sign in ";\t"):
         raise DataError(
-            f"{path}: its first line is one column, {names[0]!r}; separate columns by commas, or by tabs in a .tsv file"
+            f"{path}: its first line has one column, {names[0]!r}; separate columns by commas, or by tabs in a .tsv "
+            "file"
         )
     _require_few(path, len(names))
     counts = Counter(names)

@@ -68,7 +68,7 @@ def _prepare_table(path: Path, prior: PriorKnowledge, missing: Literal["error", 
     chosen = list(prior.variables) or [name for name in frame.columns if name not in left_out]
     for name in prior.log:
         if name not in chosen:
-            raise SpecError(f"log: {name} is not among the variables that are analysed")
+            raise SpecError(f"log: {name} is not among the analysed variables")
     for name in chosen:
         if name in left_out and name not in frame.columns:
             raise SpecError(f"variables: {name} cannot be one: {left_out[name]}")

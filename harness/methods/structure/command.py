@@ -137,7 +137,7 @@ def _check(arguments: argparse.Namespace) -> None:
     if arguments.on is not None and not all(name.strip() for name in arguments.on.split(",")):
         raise SpecError(f"--on {arguments.on!r}: name metrics, separated by commas")
     if arguments.accesses and (arguments.on or arguments.per):
-        raise SpecError("--accesses have no metrics: leave out --on and --per")
+        raise SpecError("accesses have no metrics: leave out --on and --per")
     if arguments.dwell < 1:
         raise SpecError(f"--dwell {arguments.dwell}: give a number of intervals, 1 or more")
     if arguments.bound is not None and not 0 <= arguments.bound < float("inf"):
@@ -175,10 +175,10 @@ def _read(path: Path, arguments: argparse.Namespace) -> Source:
         lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(
-            f"{path}: no text can be read from it ({error.strerror if isinstance(error, OSError) else error})"
+            f"{path}: cannot read text from it ({error.strerror if isinstance(error, OSError) else error})"
         ) from None
     if not lines:
-        raise DataError(f"{path} has no access: give one a line")
+        raise DataError(f"{path} has no access: give one per line")
     for number in (lambda line: int(line, 0), float):
         try:
             return [number(line) for line in lines]
@@ -240,7 +240,7 @@ def add_phases(runs: ExportedRuns) -> tuple[ExportedRuns, tuple[str, ...]]:
     try:
         words = compose(structural_sequence(first.trace, name=first.title))
     except (DataError, ValueError) as error:
-        raise SpecError(f"--phases: no phases can be found in run {first.title}: {error}") from None
+        raise SpecError(f"--phases: no phases found in run {first.title}: {error}") from None
     if not words.is_adequate:
         notes.append(f"The words found in run {first.title} do not describe it well: unperturbed structure shows why.")
     sliced = [replace(first, slices=(*first.slices, *_slices(words.spans, words.uses)))]

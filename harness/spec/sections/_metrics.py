@@ -60,7 +60,7 @@ class Metrics:
         """Return the message for a name where a software metric is wanted."""
         kind = KINDS.get(self.measured.get(name, ""), "a derived metric" if name in self.derived else "")
         if kind:
-            return f"`{name}` is {kind}, and a software metric is expected here"
+            return f"`{name}` is {kind}; name a software metric"
         if not self.software:
             return f"unknown software metric `{name}`: `measure:` has no `software`"
         return (
@@ -102,7 +102,7 @@ def _hint(draft: Draft, key: str, name: str) -> str:
     if name.startswith(PERF_METRIC):
         return f"a metric of perf's tables is computed: list it under `derived`, as in `mine: {name}`"
     if name in PERF_WORDS:
-        return f"perf's name; here it is `{PERF_WORDS[name]}`{'' if key == 'hardware' else ' (under `hardware`)'}"
+        return f"perf's name; use `{PERF_WORDS[name]}`{'' if key == 'hardware' else ' (under `hardware`)'}"
     meant = draft.nearest(name, [*PRESETS, *OS_METRICS, *(PERF_WORDS if key == "hardware" else ())])
     if meant is not None and meant in PERF_WORDS:
         return f"did you mean perf's `{meant}`? Here it is `{PERF_WORDS[meant]}`"
@@ -188,11 +188,11 @@ class _Filters(Section):
     in_: Text | None = Field(
         default=None,
         alias="in",
-        description="Only inside functions of this name (with call and write); globs too.",
+        description="Only inside functions of this name (with call and write); globs allowed.",
         examples=["sort_*"],
     )
     file: Text | None = Field(
-        default=None, description="Only in source files of this name; globs too.", examples=["*.c"]
+        default=None, description="Only in source files of this name; globs allowed.", examples=["*.c"]
     )
     add: _TextOrNumber | None = Field(
         default=None,
@@ -201,7 +201,7 @@ class _Filters(Section):
     )
     threads: Literal["plain", "exact"] = Field(
         default="plain",
-        description="How an event is counted if several threads reach its place at the same time. `plain` loses some "
+        description="How to count an event if several threads reach its place at the same time. `plain` loses some "
         "counts. `exact` loses none, at about ten times the cost per event.",
     )
 
@@ -209,9 +209,9 @@ class _Filters(Section):
 _MAX_RATE = Field(
     default=DEFAULT_MAX_RATE,
     ge=1,
-    description="Most hits per second. A rehearsal counts them, and the campaign is refused if there are more. At a "
-    "microsecond per hit, 10000 take 1 % of the run's time. If a hit costs more on this host, the default is lower in "
-    "proportion.",
+    description="Maximum hits per second. A rehearsal counts them, and the campaign is refused if there are more. At a "
+    "microsecond per hit, 10000 take 1 % of the run's time. If a hit costs more on this host, the default is "
+    "lower in proportion.",
 )
 
 
@@ -277,7 +277,7 @@ def _refuse_text(value: Any) -> Any:
     if isinstance(value, str):
         text = " ".join(value.split())[:60]
         raise ValueError(  # noqa: TRY004  pydantic turns it into a message
-            f"an event is expected here: write `{{enter: {text}}}` to count the entries of a function"
+            f"expected an event: write `{{enter: {text}}}` to count the entries of a function"
         )
     return value
 

@@ -74,7 +74,7 @@ def _check_anchor(draft: Draft, metrics: Metrics) -> None:
     if metrics.measured.get(anchor) != "software":
         draft.report(path, metrics.not_software(draft, anchor))
     elif draft.has("measure", "software", anchor, "gauge"):
-        draft.report(path, f"`{anchor}` is a gauge, which has no events to align by: take a metric that counts")
+        draft.report(path, f"`{anchor}` is a gauge, which has no events to align by: use a metric that counts")
 
 
 ANALYSIS = SpecKey("analysis", Analysis, "How runs are aligned and judged.", _check, default=Analysis)

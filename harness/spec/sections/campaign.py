@@ -108,7 +108,7 @@ def _check(draft: Draft) -> None:
 
 def _check_name(draft: Draft, subset: str, path: YamlPath) -> None:
     if subset in RESERVED:
-        what = "is the name of a configuration that every campaign may have: choose another"
+        what = "is a reserved name of a configuration: choose another"
         draft.report_key(path, f"`{subset}` {what}")
     elif subset.startswith(SHAM_PREFIX):
         what = f"names that begin with `{SHAM_PREFIX}` belong to the shams of subsets: choose another"

@@ -78,7 +78,7 @@ def _to_interval(value: Duration | WorkInterval | Records) -> Interval:
         return Interval(records=value.records)
     if value.ns < SHORTEST_INTERVAL_NS:
         raise ValueError(
-            f"an interval of {value} is too short, 1 ms is the least: a sample itself takes the program some 10 us"
+            f"an interval of {value} is too short, the minimum is 1 ms: each sample takes the program some 10 us"
         )
     return Interval(nanoseconds=value.ns)
 
@@ -186,7 +186,7 @@ _CONFLICTS: tuple[tuple[Mapping[str, Collection[Any]], str, str], ...] = (
     (
         {"signal": (9, 19, 32, 33)},
         "signal",
-        "this signal cannot be handled, or is the C library's own: take one from 34 on (real-time signals)",
+        "this signal cannot be handled, or belongs to the C library: use one from 34 on (real-time signals)",
     ),
     (
         {"sampler": ["outside"], "source": ["simulated"]},
@@ -201,22 +201,22 @@ _CONFLICTS: tuple[tuple[Mapping[str, Collection[Any]], str, str], ...] = (
     (
         {"multiplex": [True], "reading": ["reset"]},
         "multiplex",
-        "counters that take turns cannot be reset at each sample: take `reading: read`",
+        "counters that take turns cannot be reset at each sample: use `reading: read`",
     ),
     (
         {"multiplex": [True], "sampler": ["inside"], "threads": ["all"]},
         "multiplex",
-        "counts that are scaled in every thread by another share do not add up: take `threads: main`",
+        "counts that are scaled in every thread by another share do not add up: use `threads: main`",
     ),
     (
         {"multiplex": [True], "source": [name for name, source in find_sources().items() if not source.timed]},
         "source",
-        "only perf_event reports how long each event that takes turns was counted: take perf_event or auto",
+        "only perf_event reports how long each event that takes turns was counted: use perf_event or auto",
     ),
     (
         {"clock": ["work"], "source": [name for name, source in find_sources().items() if not source.simulated]},
         "clock",
-        "only the simulator knows the work done: take `source: simulated`, or another clock",
+        "only the simulator knows the work done: use `source: simulated`, or another clock",
     ),
 )
 """Settings whose values exclude each other, the one that is reported, and the message, with `{}` for its value."""
@@ -248,7 +248,7 @@ def _check_outside(draft: Draft) -> None:
         )
     for path, name in draft.texts("measure", "os"):
         if name in _UNSEEN_OUTSIDE:
-            what = f"the kernel does not report `{name}` to another process; take `{_UNSEEN_OUTSIDE[name]}`"
+            what = f"the kernel does not report `{name}` to another process; use `{_UNSEEN_OUTSIDE[name]}`"
             draft.report(path, what)
 
 
@@ -291,7 +291,7 @@ def _check_work(draft: Draft, interval: WorkInterval) -> None:
             "`interval: {records: 200}`",
         )
     elif draft.has("measure", "clock") and draft.value("measure", "clock") != "auto":
-        draft.report_key(("measure", "clock"), "`clock` has no meaning here: counts end the intervals, not time")
+        draft.report_key(("measure", "clock"), "`clock` has no effect here: counts end the intervals, not time")
     if draft.value("measure", "multiplex") is True:
         draft.report_key(
             ("measure", "multiplex"),
@@ -302,7 +302,7 @@ def _check_work(draft: Draft, interval: WorkInterval) -> None:
         draft.report(
             ("measure", "signal"),
             "real-time signals queue up while the program blocks them, until the kernel kills it: where counts end "
-            f"intervals, take one up to {_LAST_STANDARD_SIGNAL}, or leave `signal` out",
+            f"intervals, use one up to {_LAST_STANDARD_SIGNAL}, or leave `signal` out",
         )
 
 

@@ -109,7 +109,7 @@ def _check_engine(draft: Draft, engine: str) -> None:
     known = [*ENGINES, *(str(getattr(one, "name", "")) for one in offered(ENGINE_GROUP, type))]
     if engine not in known:
         meant = did_you_mean(engine, known) or f"use {listing(known, 'or')}"
-        draft.report(("nodes", "engine"), f"there is no engine `{engine}`; {meant}")
+        draft.report(("nodes", "engine"), f"unknown engine `{engine}`; {meant}")
 
 
 NODES = SpecKey(

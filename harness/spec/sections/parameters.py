@@ -38,7 +38,7 @@ MOST_POINTS = 100_000
 """Points that a sweep may have."""
 
 _RANGE = "write {from: 5, to: 300, step: 5}"
-_BOUNDS = "write its least and its greatest value, as in [5, 300]"
+_BOUNDS = "write its lowest and highest value, as in [5, 300]"
 _WIDEST = 2**63
 _WORDS = {int: "numbers", float: "numbers", str: "text"}
 
@@ -77,18 +77,18 @@ def combinations(parameters: Mapping[str, Listed | Chosen | Between]) -> int:
 
 def _number(value: Any) -> int | float:
     if _kind(value) != "a number":
-        raise ValueError(f"a number is expected here, not {_kind(value)}")
+        raise ValueError(f"expected a number, not {_kind(value)}")
     return _bounded(value)
 
 
 def _value(value: Any) -> Value:
     kind = _kind(value)
     if kind == "a truth value":
-        raise ValueError("a truth value is none of a parameter's: write 0 and 1, or quote the text")
+        raise ValueError("a parameter cannot be true or false: write 0 and 1, or quote the text")
     if kind == "an empty text":
-        raise ValueError("this text is empty, and would be no word of a command")
+        raise ValueError("empty text cannot be a word of a command")
     if kind not in ("a number", "a text"):
-        raise ValueError(f"a number or a text is expected here, not {kind}")
+        raise ValueError(f"expected a number or a text, not {kind}")
     return value if kind == "a text" else _bounded(value)
 
 
@@ -104,9 +104,9 @@ def _kind(value: object) -> str:
 
 def _bounded(value: int | float) -> int | float:
     if isinstance(value, int) and not -_WIDEST <= value < _WIDEST:
-        raise ValueError("this whole number has more than 64 bits")
+        raise ValueError("a whole number may have at most 64 bits")
     if not math.isfinite(value):
-        raise ValueError("a finite number is expected here")
+        raise ValueError("expected a finite number")
     return value
 
 
@@ -119,9 +119,7 @@ def _alike(values: tuple[Value, ...]) -> tuple[Value, ...]:
     if not values:
         raise ValueError("this list is empty: give the values that the parameter takes")
     if len({_WORDS[type(value)] for value in values}) > 1:
-        raise ValueError(
-            "numbers and text cannot be values of one parameter: quote the numbers, or write numbers alone"
-        )
+        raise ValueError("a parameter cannot mix numbers and text: quote the numbers, or write numbers alone")
     seen: set[Value] = set()
     for value in values:
         if value in seen:
@@ -132,7 +130,7 @@ def _alike(values: tuple[Value, ...]) -> tuple[Value, ...]:
 
 def _two_bounds(values: tuple[int | float, ...]) -> tuple[int | float, int | float]:
     if len(values) != 2:
-        raise ValueError(f"two numbers are expected here, not {len(values)}: {_BOUNDS}")
+        raise ValueError(f"expected two numbers, not {len(values)}: {_BOUNDS}")
     low, high = values
     if not low < high:
         raise ValueError(f"{low} is not less than {high}: {_BOUNDS}")
@@ -185,7 +183,7 @@ def _to_parameter(given: tuple[Value, ...] | ParameterFields) -> Listed | Chosen
         return Between(*given.uniform)
     if given.log_uniform is not None:
         if not given.log_uniform[0] > 0:
-            raise ValueError(f"`log_uniform` needs bounds above 0, and the lower one is {given.log_uniform[0]}")
+            raise ValueError(f"`log_uniform` needs bounds above 0, but the lower one is {given.log_uniform[0]}")
         return Between(*given.log_uniform, logarithmic=True)
     return Listed(_range(given)) if given.choice is None else Chosen(given.choice)
 
@@ -193,19 +191,19 @@ def _to_parameter(given: tuple[Value, ...] | ParameterFields) -> Listed | Chosen
 def _range(given: ParameterFields) -> tuple[Value, ...]:
     """Return the values of a range, exact as they are written: decimal fractions are not sums of binary ones."""
     if given.from_ is None or given.to is None:
-        raise ValueError(f"a range has a `from` and a `to`: {_RANGE}")
+        raise ValueError(f"a range needs a `from` and a `to`: {_RANGE}")
     whole = all(isinstance(part, int) for part in (given.from_, given.to, given.step) if part is not None)
     first, last, step = (
         Decimal(repr(part)) for part in (given.from_, given.to, 1 if given.step is None else given.step)
     )
     if step <= 0:
-        raise ValueError(f"the `step` of a range is above 0: {_RANGE}")
+        raise ValueError(f"the `step` of a range must be above 0: {_RANGE}")
     if first > last:
         raise ValueError(f"the range begins at {given.from_}, above its end {given.to}: {_RANGE}")
     steps = int((last - first) / step)
     if steps >= MOST_POINTS:
         raise ValueError(
-            f"the range has {steps + 1:,} values, and a sweep has at most {MOST_POINTS:,} points: widen its step"
+            f"the range has {steps + 1:,} values, but a sweep has at most {MOST_POINTS:,} points: use a larger step"
         )
     exact = (first + step * number for number in range(steps + 1))
     return tuple(int(value) if whole else float(value) for value in exact)
@@ -277,7 +275,7 @@ def _check(draft: Draft) -> None:
     if not draft.has("parameters"):
         for key in ("points", "repetitions", "native_runs"):
             if draft.has("campaign", key):
-                draft.report_key(("campaign", key), f"`{key}` is of a sweep, and the spec has no `parameters:`")
+                draft.report_key(("campaign", key), f"`{key}` belongs to a sweep, but the spec has no `parameters:`")
         return
     if draft.value("parameters") == {}:
         draft.report(("parameters",), "this names no parameter: give one, or remove `parameters`")
@@ -297,7 +295,7 @@ def _check_placeholder(draft: Draft, path: YamlPath, field: str, placeholder: st
         draft.report(path, f"`{{{placeholder}}}` is not allowed in `{field}`: {what}")
     elif not known:
         if not draft.has("parameters"):
-            draft.report(path, f"`{{{placeholder}}}` stands for nothing: the spec has no `parameters:`")
+            draft.report(path, f"`{{{placeholder}}}` has no value: the spec has no `parameters:`")
     elif name not in known:
         hint = draft.did_you_mean(name, known, before=f"{{{PARAMETER}", after="}") if len(name) > 1 else ""
         there = f"`parameters:` has {', '.join(known)}"
@@ -361,7 +359,7 @@ def _check_points(draft: Draft) -> None:
     elif not drawn and count > MOST_POINTS:
         draft.report_key(
             ("parameters",),
-            f"there are {count:,} combinations of these values, and a sweep has at most {MOST_POINTS:,} points: "
+            f"these values have {count:,} combinations, but a sweep has at most {MOST_POINTS:,} points: "
             "list fewer, or draw one",
         )
 

@@ -141,7 +141,7 @@ def _check(draft: Draft) -> None:
     _check_outputs(draft)
     _check_environment(draft)
     if draft.value("program", "result") == "any" and draft.has("program", "output_digest"):
-        draft.report_key(("program", "output_digest"), "`output_digest` means nothing beside `result: any`: remove one")
+        draft.report_key(("program", "output_digest"), "`output_digest` has no effect with `result: any`: remove one")
 
 
 def _check_source(draft: Draft) -> None:
@@ -207,11 +207,11 @@ def check_placeholders(draft: Draft, path: YamlPath, field: str, text: str) -> N
         elif name not in allowed:
             known = name in PLACEHOLDERS
             what = f"`{{{name}}}` is not allowed in `{field}`" if known else f"unknown placeholder `{{{name}}}`"
-            here = f"here one may write {', '.join(f'{{{one}}}' for one in allowed)}"
+            here = f"use {', '.join(f'{{{one}}}' for one in allowed)}"
             hint = draft.did_you_mean(name, allowed, before="{", after="}") or here
             draft.report(path, f"{what}; {hint} (the text itself is written `{{{{{name}}}}}`)")
         elif name in ("build", "source") and not draft.has("program", "build"):
-            draft.report(path, f"`{{{name}}}` stands for nothing: without `build` nothing is built")
+            draft.report(path, f"`{{{name}}}` needs `build`: nothing is built here")
         elif (
             name == "inputs"
             and field != "prepare"
@@ -238,12 +238,10 @@ def check_words(draft: Draft, path: YamlPath) -> None:
     if not words or not words[0].strip():
         draft.report(path, f"`{field}`: this names no program")
     elif _ASSIGNMENT.match(words[0]):
-        draft.report(
-            path, f"`{words[0]}` before a command means something to a shell, and none runs `{field}`: {way_out}"
-        )
+        draft.report(path, f"`{words[0]}` before a command needs a shell, but none runs `{field}`: {way_out}")
     for word in quoted:
         if _SHELL_WORD.fullmatch(word):
-            draft.report(path, f"`{word}` means something to a shell, and none runs `{field}`: {way_out}")
+            draft.report(path, f"`{word}` needs a shell, but none runs `{field}`: {way_out}")
             break
 
 
@@ -285,7 +283,7 @@ def _check_program_is_there(draft: Draft) -> None:
         program = substitute(word, {"spec": str(draft.folder)})
         search = draft.text("program", "environment", "PATH") or PROGRAM_PATH
         if shutil.which(program, path=search) is None:
-            where = "is no program" if "/" in word else f"is no program on the PATH ({search})"
+            where = "is not a program" if "/" in word else f"is not a program on the PATH ({search})"
             draft.report(path, f"`{word}` {where}, and without `build` none is made: install it, or give its path")
 
 
@@ -320,7 +318,7 @@ def _check_stdin(draft: Draft) -> None:
     if not text.startswith(("/", "{")):
         draft.report(
             path,
-            f"`{text}`: say where the file is: `{{inputs}}/{text}`, or `{{spec}}/{text}` for a file beside the spec",
+            f"`{text}`: write where the file is: `{{inputs}}/{text}`, or `{{spec}}/{text}` for a file beside the spec",
         )
         return
     made = draft.has("program", "prepare")
@@ -331,7 +329,7 @@ def _check_stdin(draft: Draft) -> None:
     elif folder in ("", "{spec}") and not find_placeholders(rest):
         file = Path(f"/{rest}") if folder == "" else draft.folder / rest
         if not _is_file(file):
-            draft.report(path, f"there is no file `{text}`")
+            draft.report(path, f"no file `{text}`")
 
 
 def _check_outputs(draft: Draft) -> None:
@@ -366,7 +364,7 @@ def _no_such(draft: Draft, kind: str, text: str) -> str:
     if name in present:
         return f"`{text}` is not a {kind}"
     hint = draft.did_you_mean(name, present, before=f"{parent}/" if parent else "")
-    return f"there is no {kind} `{text}` (looked for from the spec's folder){f'; {hint}' if hint else ''}"
+    return f"no {kind} `{text}` (looked for from the spec's folder){f'; {hint}' if hint else ''}"
 
 
 PROGRAM = SpecKey("program", Program, "Which program: its source, how it is built and run.", _check, required=True)

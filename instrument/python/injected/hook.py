@@ -270,7 +270,7 @@ def _exchange(code: CodeType, chooser: Chooser, command: Any, counter: Any) -> N
         return
     plain, counting = pair
     if _inner(plain) != _inner(code):
-        raise RuntimeError("its text is not what is running")
+        raise RuntimeError("its text differs from the running code")
     _imp._fix_co_filename(counting, path)  # type: ignore[attr-defined]
     functions = iter(_inner(counting))
     for place, constant in enumerate(code.co_consts):

@@ -50,7 +50,7 @@ def test_pairwise_of_traces() -> None:
     assert pairwise(runs(), on=["steps"]).on == ("steps",)
     with pytest.raises(ValueError, match="not both"):
         pairwise([runs()[0], SERIES[0]])
-    with pytest.raises(ValueError, match="2 names are given for 3 series"):
+    with pytest.raises(ValueError, match="2 names for 3 series"):
         pairwise(SERIES, names=("a", "b"))
 
 

@@ -270,8 +270,8 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("options", "error", "message"),
         [
-            ({"test": "fisher"}, ValueError, "test is one of auto, kernel, paper, regression, not 'fisher'"),
-            ({"alpha": 0.0}, ValueError, "alpha lies between 0 and 1, not 0.0"),
+            ({"test": "fisher"}, ValueError, "test must be one of auto, kernel, paper, regression, not 'fisher'"),
+            ({"alpha": 0.0}, ValueError, "alpha must be between 0 and 1, not 0.0"),
             ({"depth": -1}, ValueError, "cannot be negative: -1, 10"),
             (
                 {"knowledge": Knowledge(tiers=[["m"]])},
@@ -279,8 +279,8 @@ class TestBadInput:
                 "the knowledge names variables that the table does not have: no column 'm'",
             ),
             ({"kinds": {"m": "discrete"}}, DataError, "no column 'm'"),
-            ({"kinds": {"n": "number"}}, DataError, 'n is to be "discrete" or "continuous", not \'number\''),
-            ({"missing": "skip"}, DataError, 'missing is "error" or "drop", not \'skip\''),
+            ({"kinds": {"n": "number"}}, DataError, 'n must be "discrete" or "continuous", not \'number\''),
+            ({"missing": "skip"}, DataError, 'missing must be "error" or "drop", not \'skip\''),
         ],
     )
     def test_wrong_arguments_are_said(self, options, error, message):
@@ -289,7 +289,7 @@ class TestBadInput:
 
     def test_prepared_data_has_its_kinds(self):
         data = prepare(draw(0, 50).select("n", "T", "C"))
-        with pytest.raises(ValueError, match="a Data has them already"):
+        with pytest.raises(ValueError, match="a Data already has them"):
             learn(data, missing="drop")
         assert learn(data, subsamples=0, quantify=False).data is data
 
@@ -317,7 +317,7 @@ class TestBadInput:
                 r"values are missing, NaN or infinite: x \(1 of 4 rows, first row 1\)",
             ),
             ({"x": [1.0, math.nan, 3.0, math.inf], "y": [1, 2, 3, 5]}, r"x \(2 of 4 rows, first row 1\)"),
-            ({"x": [1.5, 2.5], "y": [3.5, 4.0], "z": [1.0, 0.5]}, "2 rows are fewer than the 3 variables"),
+            ({"x": [1.5, 2.5], "y": [3.5, 4.0], "z": [1.0, 0.5]}, "2 rows are too few for 3 variables"),
             (
                 {"x": [1, 1, 1], "y": ["a", "a", "a"]},
                 r"no column of the table can be analysed: x \(constant: always 1\), y",
@@ -332,7 +332,7 @@ class TestBadInput:
             learn(pl.DataFrame(table))
 
     def test_a_table_that_is_none_is_refused(self):
-        with pytest.raises(DataError, match="this is not a table: list"):
+        with pytest.raises(DataError, match="a list is not a table"):
             learn([1, 2])
 
     def test_rows_with_gaps_can_be_left_out(self):
@@ -351,7 +351,7 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("known", "message"),
         [
-            ({"required": [("n", "C"), ("C", "T"), ("T", "n")]}, "required edges form a circle: C → T → n → C"),
+            ({"required": [("n", "C"), ("C", "T"), ("T", "n")]}, "required edges form a cycle: C → T → n → C"),
             ({"required": [("T", "n")], "tiers": [["n"], ["T"]]}, "T is in tier 2, after n in tier 1"),
             ({"required": [("n", "T")], "forbidden": [("n", "T")]}, "it is forbidden"),
             ({"definitions": {"T": ["C"], "C": ["T"]}}, "given by a definition and cannot be"),

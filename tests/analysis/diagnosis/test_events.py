@@ -63,7 +63,7 @@ def test_wrong_traces_are_refused() -> None:
         EventTrace.from_pairs([(1, "a"), (5, "b"), (4, "a")])
     with pytest.raises(DataError, match="first timestamp is -1"):
         EventTrace.from_pairs([(-1, "a")])
-    with pytest.raises(TypeError, match=r"event 1: a timestamp is an integer of its unit, not 1\.5"):
+    with pytest.raises(TypeError, match=r"event 1: the timestamp must be an integer, not 1\.5"):
         EventTrace.from_pairs([(1, "a"), (1.5, "b")])  # type: ignore[list-item]
     ids = np.zeros(2, np.int32)
     with pytest.raises(DataError, match="shapes"):

@@ -176,7 +176,7 @@ def test_runs_that_were_given_before_are_refused(campaign, reference):
     once = campaign(("a",), 3)
     judge = TraceJudge(lambda subset, repetitions: once, reference)
     judge.explore(("a",), 3)
-    with pytest.raises(DataError, match="was given before: every run must be made afresh"):
+    with pytest.raises(DataError, match="was given before: make every run afresh"):
         judge.certify(("a",), 3, 0.025)
 
 

@@ -168,7 +168,7 @@ def test_metrics_that_follow_each_other_exactly_are_compared_without_nonsense(pr
 
 
 REFUSED = {
-    "too few runs": (lambda runs: runs[:4], "4 runs, and at least 5"),
+    "too few runs": (lambda runs: runs[:4], "4 runs, but at least 5"),
     "a run twice": (lambda runs: [*runs[:5], runs[0]], "run baseline-0 is given twice"),
     "identical runs": (
         lambda runs: [changed(runs[0], attributes={"run": str(number)}) for number in range(5)],

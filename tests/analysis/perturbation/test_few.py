@@ -54,5 +54,5 @@ def test_runs_that_cannot_be_compared_are_refused(program):
         inner_by_bootstrap(one, replace(two, attributes={**two.attributes, "program": "another"}))
     with pytest.raises(DataError, match="no pair of metrics"):
         inner_by_bootstrap(one, two, metrics=["H0"])
-    with pytest.raises(DataError, match="are needed at least"):
+    with pytest.raises(DataError, match="give at least one run of the baseline"):
         inner_by_bootstrap([], two)

@@ -64,7 +64,7 @@ def test_nothing_to_classify():
 @pytest.mark.parametrize(
     ("members", "message"),
     [
-        ([], "there are no members"),
+        ([], "no members"),
         ([2], "member 2 is not a row"),
         ([-1], "member -1 is not a row"),
         ([0, 0], "given twice"),

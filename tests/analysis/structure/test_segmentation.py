@@ -152,7 +152,7 @@ def test_symbols_of_no_word_cost_one_each():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"longest": 0}, "longest is 0; a segment has 1 symbol or more"),
+        ({"longest": 0}, "longest is 0; give 1 symbol or more"),
         (
             {"word_prices": [1.0, 2.0]},
             r"word_prices has the shape \(2,\); give one number, or one for each word: shape \(1,\)",

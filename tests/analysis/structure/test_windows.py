@@ -84,5 +84,5 @@ def test_theta_is_a_ratio(theta):
 
 @pytest.mark.parametrize("lengths", [{"shortest": 0}, {"shortest": 5, "longest": 4}])
 def test_lengths_are_in_order(lengths):
-    with pytest.raises(ValueError, match="a fragment has 1 symbol or more"):
+    with pytest.raises(ValueError, match="give 1 symbol or more for shortest"):
         first_decomposition("abc", **lengths)

@@ -80,9 +80,12 @@ def test_a_table_that_cannot_be_written_leaves_the_one_before(tmp_path: Path) ->
     before = (tmp_path / "table.parquet").read_bytes()
     with pytest.raises(ValueError, match="Out of range float values"):
         write_sweep(tmp_path, _frame([(6, "int", 0.25, 7)]), COLUMNS, {"bad": float("nan")})
-    with pytest.raises(DataError, match="described are n, datatype; the table has n, datatype, time_s, PAPI_TOT_CYC"):
+    with pytest.raises(
+        DataError,
+        match="the description names the columns n, datatype; the table has n, datatype, time_s, PAPI_TOT_CYC",
+    ):
         write_sweep(tmp_path, _frame([]), COLUMNS[:2], FACTS)
-    with pytest.raises(DataError, match=r"a table holds whole numbers, numbers and text; not n \(Int32\)"):
+    with pytest.raises(DataError, match=r"columns must hold integers, floats or text, not n \(Int32\)"):
         write_sweep(tmp_path, _frame([]).with_columns(pl.col("n").cast(pl.Int32)), COLUMNS, FACTS)
     assert (tmp_path / "table.parquet").read_bytes() == before
     assert len(list(tmp_path.iterdir())) == 3
@@ -100,7 +103,7 @@ def test_what_is_no_table_is_said(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="not the table of a sweep"):
         read_sweep(tmp_path)
     _frame([]).write_csv(tmp_path / "other.csv")
-    with pytest.raises(DataError, match=r"other.json, which says what its columns are, is not beside it"):
+    with pytest.raises(DataError, match=r"other.json, the description of its columns, is missing beside it"):
         read_sweep(tmp_path / "other.csv")
 
 

@@ -57,7 +57,7 @@ def test_an_unknown_metric_is_a_key_error_too_and_names_the_nearest(key: str | l
 
 
 def test_other_keys_are_refused() -> None:
-    with pytest.raises(DataError, match="slices of intervals, not 3"):
+    with pytest.raises(DataError, match="a slice of intervals, not 3"):
         a_trace()[3]  # type: ignore[call-overload]
 
 

@@ -150,7 +150,10 @@ BAD = {
     "a line missing": ("".join(LINES[:11] + LINES[12:]), "run.cali:21: node 23 is described in no line before"),
     "a snapshot twice": (GOOD + LINES[-1], "run.cali:27: this snapshot appears twice"),
     "decimal commas": (GOOD.replace("=23=24,data=", "=23=24,data=1,"), "run.cali:22: this snapshot is not whole"),
-    "another recording": (GOOD + "__rec=node,id=30,attr=26,data=x\n", "run.cali:27: node 30 is described otherwise"),
+    "another recording": (
+        GOOD + "__rec=node,id=30,attr=26,data=x\n",
+        "run.cali:27: node 30 has another description before",
+    ),
     "no number": (GOOD.replace("=23=24,data=", "=23=24,data=x"), "run.cali:22: 'x[0-9]+' is not a number"),
     "something else": (GOOD + "hello\n", "run.cali:27: this is not a record of Caliper"),
     "a profile": ('[{"path": "main", "sum#time.inclusive": 3}]', "no snapshot has a time, so this is a profile"),

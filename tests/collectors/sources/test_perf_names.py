@@ -293,7 +293,7 @@ def test_a_format_that_is_not_understood_is_said(tmp_path: Path) -> None:
     assert isinstance(pmu, Pmu)
     with pytest.raises(SpecError, match="its field is config9:0-3"):
         encode(pmu, "new=1")
-    with pytest.raises(SpecError, match="'somewhere', which is not understood"):
+    with pytest.raises(SpecError, match="'somewhere', which is not supported"):
         encode(pmu, "odd=1")
     with pytest.raises(SpecError, match="'=3' is not a term"):
         encode(pmu, "=3")

@@ -202,7 +202,7 @@ def test_two_campaigns_stand_side_by_side(finished: Finished, tmp_path: Path) ->
     page.unlink()
     done = unperturbed(finished.folder, "report", finished.campaign, "--compare", tmp_path / "nowhere")
     assert done.returncode == 2
-    assert "there is no file or folder" in done.stderr
+    assert "no file or folder" in done.stderr
     assert not page.exists()
 
 
@@ -349,7 +349,7 @@ def test_merge_refuses_what_the_outer_check_rejects_and_marks_it_when_forced(
     outer: dict[str, Any] = {"verdict": "undecided", "effect": -0.46}
     monkeypatch.setattr(merging, "check", checked_and_one_rejected)
     first, *_ = merging.merge_campaign(finished.campaign).notes
-    assert first.startswith("Not shown to do what the untouched program does: steps: the correlation of PAPI_")
+    assert first.startswith("Not shown to behave like the untouched program: steps: the correlation of PAPI_")
     outer = {"verdict": "shifted", "effect": -0.05}
     assert not merging.merge_campaign(finished.campaign).rejected
     for verdict in ("shifted", "perturbed"):
@@ -358,7 +358,7 @@ def test_merge_refuses_what_the_outer_check_rejects_and_marks_it_when_forced(
             merging.merge_campaign(finished.campaign, budget=None, force=False)
     left = merging.merge_campaign(finished.campaign, without=["steps"])
     assert {source.configuration for source in left.merged.sources} == {"anchor"}
-    with pytest.raises(SpecError, match="no such configuration; it has baseline, anchor, steps"):
+    with pytest.raises(SpecError, match="no such configuration; the campaign has baseline, anchor, steps"):
         merging.merge_campaign(finished.campaign, without=["stops"])
     forced = merging.merge_campaign(finished.campaign, budget=4, force=True)
     assert forced.rejected == ("steps",)
@@ -469,7 +469,7 @@ def test_a_kernel_that_is_compiled_for_the_first_time_says_so(finished: Finished
         (("--anchor", "rounds", "--anchors", "-3"), "--anchors -3: give a number, 0 or more"),
         (("--penalty", "-1"), "--penalty -1: give a number, 0 or more"),
         (("--penalty", "nan"), "--penalty nan: give a number, 0 or more"),
-        (("--html", "missing/x.html"), "there is no folder"),
+        (("--html", "missing/x.html"), "does not exist"),
         (("--method", "paper", "--penalty", "1"), "exclude each other"),
         (("--on", "NOTHING"), "the trace has no metric 'NOTHING'"),
     ],
@@ -522,7 +522,7 @@ def test_a_campaign_that_cannot_be_written_to_still_has_its_verdict(finished: Fi
     verdict = (expected.returncode, expected.stdout.partition("report:")[0])
     for command, said, outcome in (
         ("check", "report and verdicts.json are not written: ", verdict),
-        ("report", "the report cannot be written: ", (3, "")),
+        ("report", "cannot write the report: ", (3, "")),
     ):
         line = f"ulimit -f 1; {sys.executable} -m unperturbed.harness.cli {command} {campaign}"
         done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)

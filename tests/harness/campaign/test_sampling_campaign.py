@@ -191,7 +191,7 @@ def test_what_only_the_simulator_counts_the_observer_cannot(tmp_path: Path) -> N
     )
     assert done.returncode == 3, done.stderr
     assert f"{simulated[0]} cannot be counted on this host" in done.stderr
-    assert "take sampler: inside" in done.stderr
+    assert "use sampler: inside" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -232,7 +232,7 @@ int main(void) {{
             "signal(SIGRTMIN + 4, mine);",
             "",
             "inside",
-            "choose another by `signal:`",
+            "choose another with `signal:`",
         ),
         ("", "signal(SIGRTMIN + 4, SIG_DFL);", "", "inside", "killed by the sampler's signal"),
         (

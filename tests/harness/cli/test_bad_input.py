@@ -107,7 +107,7 @@ def test_a_program_that_is_missing(tmp_path: Path) -> None:
     _refused(
         unperturbed(tmp_path, "run", write_spec(tmp_path, **PLAIN, program__run="{build}/phase")),
         1,
-        "there is no such program",
+        "no such program",
     )
 
 
@@ -131,7 +131,7 @@ def test_a_program_whose_result_changes_from_run_to_run(tmp_path: Path) -> None:
         .replace("#include <stdio.h>", "#include <stdio.h>\n#include <unistd.h>")
         .replace('printf("%ld\\n", found)', 'printf("%ld %d\\n", found, getpid())')
     )
-    _refused(unperturbed(tmp_path, "run", spec), 1, "another result than when it was not measured")
+    _refused(unperturbed(tmp_path, "run", spec), 1, "another result than without measurement")
 
 
 def test_a_result_that_is_not_the_specs(tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ def test_an_input_that_cannot_be_prepared(tmp_path: Path) -> None:
 
 def test_too_many_runs_are_refused_before_anything_is_built(tmp_path: Path) -> None:
     spec = write_spec(tmp_path, campaign__max_runs=5)
-    _refused(unperturbed(tmp_path, "run", spec), 2, "the plan has 13 runs, max_runs allows 5")
+    _refused(unperturbed(tmp_path, "run", spec), 2, "the plan has 13 runs, but max_runs allows 5")
     assert not (tmp_path / "campaigns" / "phases" / "builds").exists()
 
 
@@ -157,7 +157,7 @@ def test_a_folder_with_a_space_cannot_be_built_in(tmp_path: Path) -> None:
 
 def test_a_folder_that_is_no_campaign(tmp_path: Path) -> None:
     _refused(unperturbed(tmp_path, "check", tmp_path), 2, "holds no campaign")
-    _refused(unperturbed(tmp_path, "report", tmp_path / "nowhere"), 2, "there is no file or folder")
+    _refused(unperturbed(tmp_path, "report", tmp_path / "nowhere"), 2, "no file or folder")
 
 
 @pytest.fixture
@@ -236,7 +236,9 @@ def test_counters_in_a_library_that_is_not_the_one_loaded(tmp_path: Path) -> Non
         campaign__subsets=subset,
         campaign__seed=3,
     )
-    _refused(unperturbed(tmp_path, "run", spec), 2, "none of the code that counts was loaded", "LD_LIBRARY_PATH")
+    _refused(
+        unperturbed(tmp_path, "run", spec), 2, "the program loaded none of the code that counts", "LD_LIBRARY_PATH"
+    )
 
 
 def test_every_software_metric_without_a_place_is_named(tmp_path: Path) -> None:
@@ -247,8 +249,8 @@ def test_every_software_metric_without_a_place_is_named(tmp_path: Path) -> None:
 def test_a_campaign_folder_that_cannot_be_made(tmp_path: Path) -> None:
     spec = write_spec(tmp_path)
     (tmp_path / "file").write_text("")
-    _refused(unperturbed(tmp_path, "run", spec, "--campaign", tmp_path / "file"), 2, "no folder can be made there")
-    _refused(unperturbed(tmp_path, "run", spec, "--campaign", "/proc/x"), 2, "no folder can be made there")
+    _refused(unperturbed(tmp_path, "run", spec, "--campaign", tmp_path / "file"), 2, "cannot create the folder")
+    _refused(unperturbed(tmp_path, "run", spec, "--campaign", "/proc/x"), 2, "cannot create the folder")
     _refused(unperturbed(tmp_path, "check", spec), 2, "its campaign is not in campaigns/phases; run it")
 
 
@@ -291,14 +293,14 @@ def test_a_file_that_may_not_grow_is_named_with_what_to_do(tmp_path: Path) -> No
     "words", [("run", "spec.yaml", "--campaign="), ("run", "--name=", "--", "true"), ("check", "")]
 )
 def test_an_empty_argument_is_no_folder(tmp_path: Path, words: tuple[str, ...]) -> None:
-    _refused(unperturbed(tmp_path, *words), 2, "is empty; is a variable of your shell not set?")
+    _refused(unperturbed(tmp_path, *words), 2, "is empty; is a variable of your shell unset?")
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("diagnose", "--process", "9" * 30, "a.log", "b.log"), "more than 64 bits"),
-        (("diagnose", "--most-late", "9" * 30, "a.log", "b.log"), "more than 64 bits"),
+        (("diagnose", "--process", "9" * 30, "a.log", "b.log"), "at most 64 bits"),
+        (("diagnose", "--most-late", "9" * 30, "a.log", "b.log"), "at most 64 bits"),
         (("partition", "--max-runs", "1e308", "spec.yaml"), "'1e308' is not a whole number"),
         (("model", "--subsamples", "9" * 12, "table.csv"), "from 0 to"),
     ],

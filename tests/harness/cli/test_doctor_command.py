@@ -148,7 +148,7 @@ def test_no_valgrind_for_a_simulated_spec(tmp_path: Path) -> None:
 
 def test_a_wrong_spec(tmp_path: Path) -> None:
     for spec, said in (
-        (tmp_path / "none.yaml", "there is no such file"),
+        (tmp_path / "none.yaml", "no such file"),
         (write_spec(tmp_path, measure__interval="soon"), ":9:"),
     ):
         done = unperturbed(tmp_path, "doctor", spec)

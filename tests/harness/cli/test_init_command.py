@@ -115,10 +115,10 @@ def test_the_examples_are_in_the_wheel(tmp_path: Path) -> None:
     [
         ([], "give one of: a folder"),
         (["x", "--example", "sweep"], "give one of: a folder"),
-        (["nowhere"], "there is no such folder"),
+        (["nowhere"], "no such folder"),
         (["empty"], "no Makefile, CMakeLists.txt"),
         (["--example", "verdict"], "did you mean verdicts?"),
-        (["--", "./nothing"], "is no program here or on the PATH"),
+        (["--", "./nothing"], "is not a program here or on the PATH"),
         (["--", "./data"], "is not executable"),
     ],
 )

@@ -69,4 +69,4 @@ def test_one_campaign_and_none(tmp_path: Path) -> None:
     none = unperturbed(tmp_path, "list", "nothing")
     assert (none.returncode, "no campaign in" in none.stdout) == (0, True)
     missing = unperturbed(tmp_path, "list", "nowhere")
-    assert (missing.returncode, "there is no such folder" in missing.stderr) == (2, True)
+    assert (missing.returncode, "no such folder" in missing.stderr) == (2, True)

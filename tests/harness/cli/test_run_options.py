@@ -59,7 +59,7 @@ def test_an_error_is_an_event_too(tmp_path: Path) -> None:
     done = unperturbed(tmp_path, "run", "--progress", "json", "nothing.yaml")
     (event,) = _events(done.stderr)
     assert (event["event"], event["exit_code"], done.returncode) == ("error", 2, 2)
-    assert "there is no such file" in event["message"]
+    assert "no such file" in event["message"]
 
 
 def test_the_plan_before_and_after(campaign: Path) -> None:
@@ -162,4 +162,4 @@ def test_names_of_perf_are_understood(tmp_path: Path) -> None:
     planned = unperturbed(tmp_path, "run", "--dry-run", "--metrics", "instructions", "--", "/bin/true")
     assert "perf's instructions is PAPI_TOT_INS here" in planned.stderr
     spec = write_spec(tmp_path, **{**PLAIN, "measure__hardware": ["cycles", "PAPI_TOT_INS"]})
-    assert "perf's name; here it is `PAPI_TOT_CYC`" in unperturbed(tmp_path, "run", "--dry-run", spec).stderr
+    assert "perf's name; use `PAPI_TOT_CYC`" in unperturbed(tmp_path, "run", "--dry-run", spec).stderr

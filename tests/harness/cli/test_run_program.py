@@ -106,7 +106,7 @@ def test_a_program_that_prints_another_thing_each_time_and_ends_otherwise(tmp_pa
         ([], 2, "give a spec, or a program after --"),
         (["x.yaml", "--", "ls"], 2, "not both"),
         (["--runs", "3", "x.yaml"], 2, "--runs: this option needs a program after --"),
-        (["--", "./nothing"], 2, "is no program here or on the PATH"),
+        (["--", "./nothing"], 2, "is not a program here or on the PATH"),
         (["--", "sh", "-c", "kill -SEGV $$"], 1, "was killed by signal 11, unmeasured"),
         (["--", "true"], 1, "too few intervals"),
         (["--env", "NO_SUCH_VARIABLE", "--", "true"], 2, "give it as NO_SUCH_VARIABLE=VALUE"),

@@ -144,17 +144,17 @@ def test_no_structure_is_inadequate(capsys: pytest.CaptureFixture[str], tmp_path
     ("words", "fault"),
     [
         (["nowhere"], "nowhere"),
-        (["nowhere.txt", "--accesses"], "no text can be read from it (No such file or directory)"),
+        (["nowhere.txt", "--accesses"], "cannot read text from it (No such file or directory)"),
         (["RUN", "--classes", "many"], "--classes many: give a number, or quantiles:K, ranges:K, most-used:K"),
         (["RUN", "--classes", "0"], "--classes 0"),
         (["RUN", "--dwell", "0"], "--dwell 0"),
         (["RUN", "--longest", "65"], "from 2 to 64"),
         (["RUN", "--bound", "-1"], "0 or more"),
-        (["RUN", "--accesses", "--on", "x"], "--accesses have no metrics"),
+        (["RUN", "--accesses", "--on", "x"], "accesses have no metrics"),
         (["RUN", "--on", "perf::three"], "perf::three"),
         (["RUN", "--on", ""], "the argument after '--on' is empty"),
         ([__file__], "a text file of accesses is read with --accesses"),
-        (["RUN", "--html", "/nowhere/page.html"], "there is no folder /nowhere"),
+        (["RUN", "--html", "/nowhere/page.html"], "the folder /nowhere does not exist"),
     ],
 )
 def test_wrong_usage_is_exit_code_2(

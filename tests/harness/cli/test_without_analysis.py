@@ -45,9 +45,9 @@ def test_it_measures_and_says_what_a_verdict_needs(
     assert len(list(campaign.glob("runs/*/trace.parquet"))) >= 5
     judged = here("run", "spec.yaml")
     assert judged.returncode == 3
-    assert "so this measures and gives no verdict" in judged.stderr
+    assert "measuring without a verdict" in judged.stderr
     last = judged.stderr.splitlines()[-1]
-    assert last.startswith(f"unperturbed: every run is kept in {campaign}; no verdict: ")
+    assert last.startswith("unperturbed: no verdict: ") and f"Every run is kept in {campaign}; " in last
     assert INSTALL in last and f"`unperturbed check {campaign}`" in last
 
     for words in (("check", campaign), ("report", campaign), ("partition", "spec.yaml")):

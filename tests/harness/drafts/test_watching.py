@@ -60,7 +60,7 @@ def test_a_program_that_waits_is_told_from_one_that_is_short(folder: Path) -> No
 def test_input_that_is_not_there(tmp_path: Path) -> None:
     done = unperturbed(tmp_path, "run", "--input", "nothing", "--", "cat")
     assert done.returncode == 2
-    assert "--input nothing: there is no such file" in done.stderr
+    assert "--input nothing: no such file" in done.stderr
 
 
 def test_piped_input_is_kept_for_every_run(tmp_path: Path) -> None:
@@ -115,4 +115,4 @@ def test_of_a_python_script_its_own_functions_are_counted(tmp_path: Path) -> Non
 def test_a_program_that_calls_nothing_is_told_what_to_do(folder: Path) -> None:
     spec = describe_command([str(folder / "work"), "one"], Choices(stdin="null")).tried()
     assert not spec.calls
-    assert "there is no verdict; count others by --count" in " ".join(spec.remarks())
+    assert "compare and no verdict; count others with --count" in " ".join(spec.remarks())

@@ -98,7 +98,7 @@ def test_where_it_is_written_without_a_file(campaign: Path) -> None:
         (("--format", "csv", "--run", "9999"), "--run 9999"),
         (("--format", "csv", "--run", "0000", "--configuration", "anchor"), "no run of anchor is among 0000"),
         (("--format", "csv", "--phases"), "--phases: the format csv has no time axis"),
-        (("-o", "nowhere/c.csv"), "there is no folder"),
+        (("-o", "nowhere/c.csv"), "does not exist"),
     ],
 )
 def test_a_wrong_wish_is_one_message(campaign: Path, tmp_path: Path, words: tuple[str, ...], message: str) -> None:
@@ -115,4 +115,4 @@ def test_a_trace_has_no_runs_to_choose_and_is_not_overwritten(campaign: Path, tm
     assert (done.returncode, "own file" in done.stderr) == (2, True)
     done = unperturbed(tmp_path, "export", run, "-o", "a.pftrace", "--aligned")
     assert done.returncode == 2
-    assert "--aligned chooses among the runs of a campaign" in done.stderr
+    assert "--aligned selects runs of a campaign" in done.stderr

@@ -152,8 +152,8 @@ def test_what_is_refused(recorded: Path, tmp_path: Path) -> None:
     assert "put --as NAME after the files" in refusal(*imported, "base", *out)
     assert "are the same, byte for byte" in refusal(*imported, "base", "--as", "a", "base/run0.csv", "--as", "b", *out)
     assert "means something else" in refusal(*imported, "base", "--as", "anchor", *out)
-    assert "there is no such configuration" in refusal(*imported, "base", "--as", "b", "--baseline", "a", *out)
-    assert "not all runs have such a metric" in refusal(*imported, "base", "--as", "b", "--align-on", "IPC", *out)
+    assert "no such configuration" in refusal(*imported, "base", "--as", "b", "--baseline", "a", *out)
+    assert "not all runs have this metric" in refusal(*imported, "base", "--as", "b", "--align-on", "IPC", *out)
     assert "-o CAMPAIGN" in refusal(*imported, "base", "--as", "b")
     assert not (tmp_path / "c").exists()
 

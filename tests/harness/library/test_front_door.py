@@ -76,7 +76,7 @@ def test_its_check_is_the_command_s(folder: Path) -> None:
             recorded[own.configuration]["verdict"],
             len(recorded[own.configuration]["changes"]),
         )
-    with pytest.raises(DataError, match="no verdict on 'baseline'; there are verdicts on anchor and steps"):
+    with pytest.raises(DataError, match="no verdict on 'baseline'; verdicts exist for anchor and steps"):
         campaign.check("baseline")
 
 
@@ -196,5 +196,5 @@ def test_one_run_and_its_phases(folder: Path) -> None:
 @pytest.mark.parametrize("given", ["campaigns/quickstart", ["baseline"], [3]])
 def test_what_is_no_trace_is_refused_with_the_way_to_one(given: object) -> None:
     for verb in (up.Baseline, up.merge, lambda values: up.align(values[0], values[0])):
-        with pytest.raises(TypeError, match=r"a Trace is expected here, not .*`Trace\.read"):
+        with pytest.raises(TypeError, match=r"expected a Trace, not .*`Trace\.read"):
             verb(given)

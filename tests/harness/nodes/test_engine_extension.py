@@ -44,9 +44,9 @@ def test_it_is_chosen_by_its_name(tmp_path: Path) -> None:
 
 def test_an_unknown_one_is_refused_at_its_place(tmp_path: Path) -> None:
     spec = quick_spec(tmp_path, engine="slrm")
-    with pytest.raises(InvalidSpec, match=r"spec\.yaml:\d+:\d+: there is no engine `slrm`; did you mean slurm\?"):
+    with pytest.raises(InvalidSpec, match=r"spec\.yaml:\d+:\d+: unknown engine `slrm`; did you mean slurm\?"):
         load_spec(spec)
-    with pytest.raises(InvalidSpec, match="there is no engine `cloud`; use slurm or here"):
+    with pytest.raises(InvalidSpec, match="unknown engine `cloud`; use slurm or here"):
         load_spec(quick_spec(tmp_path, engine="cloud"))
 
 

@@ -117,7 +117,7 @@ def test_a_run_that_fails_ends_the_search_and_the_next_tries_it_again(tmp_path: 
     out, told = running.communicate(timeout=280)
     said = " ".join((out + told).split())
     assert running.returncode == 1, said
-    assert "(part-01) failed, and the search cannot go on without it: the program ended with exit code 1" in said
+    assert "(part-01) failed, and the search needs it: the program ended with exit code 1" in said
     assert plan_of(campaign)["stopped"].startswith("run 01/") and not plan_of(campaign)["subsets"]
     before = measured(campaign)
     (tmp_path / "fail").unlink()

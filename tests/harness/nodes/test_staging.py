@@ -206,7 +206,7 @@ def test_what_is_not_ours_is_never_removed_or_used(tmp_path: Path) -> None:
     target.mkdir()
     (target / "kept").touch()
     (above / "copy").symlink_to(target)
-    with pytest.raises(HostError, match="belongs to somebody else"), staged(campaign, home, workspace, above / "copy"):
+    with pytest.raises(HostError, match="belongs to another user"), staged(campaign, home, workspace, above / "copy"):
         pass
     assert (target / "kept").exists() and (above / "copy").is_symlink()
     if os.geteuid() == 0:
@@ -245,7 +245,7 @@ def test_a_full_disk_of_the_node_is_told(tmp_path: Path) -> None:
         text=True,
         check=True,
     )
-    assert shown.stdout.strip() == f"the builds cannot be copied to {place}: no space left on this node's disk []"
+    assert shown.stdout.strip() == f"cannot copy the builds to {place}: no space left on this node's disk []"
 
 
 @pytest.mark.skipif(bool(lacking()), reason=f"not installed: {', '.join(lacking())}")

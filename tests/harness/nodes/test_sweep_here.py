@@ -178,7 +178,7 @@ def test_nodes_that_count_otherwise_do_not_fill_one_column(tmp_path: Path) -> No
     (campaign / "nodes/counting.json").write_text(json.dumps(first))
     shown = unperturbed(tmp_path, "run", spec)
     assert shown.returncode == 1
-    assert "counts otherwise than alpha, which began (main): a column cannot be counted by two sources" in " ".join(
+    assert "counts differently than alpha, which began (main): a column cannot be counted by two sources" in " ".join(
         shown.stderr.split()
     )
 

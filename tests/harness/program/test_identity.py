@@ -154,7 +154,9 @@ def test_runs_say_what_they_are_of_and_those_of_another_program_are_refused(meas
         return [replace(trace, attributes={**trace.attributes, "program": program}) for trace in found]
 
     Baseline(runs["baseline"], metrics=["PAPI_TOT_INS", "PAPI_SR_INS"]).inner(runs["steps"])
-    with pytest.raises(DataError, match=f"program is {named}, the baseline's is bzip2 0123; compare runs made alike"):
+    with pytest.raises(
+        DataError, match=f"program is {named}, the baseline's is bzip2 0123; compare runs with the same settings"
+    ):
         Baseline(of("bzip2 0123", runs["baseline"]), metrics=["PAPI_TOT_INS", "PAPI_SR_INS"]).inner(runs["steps"])
 
     source = measured / "phases" / "phases.c"

@@ -203,10 +203,10 @@ def test_a_program_that_is_moved_and_copied_after_its_link_is_linked_again(tmp_p
     ("command", "reason"),
     [
         ("make CC={cc} && strip prog", "prog was changed after it was linked"),
-        ("make CC={cc} && rm a.o", "a link cannot be made again (exit code 1): gcc -o prog main.o a.o b.o c.o"),
+        ("make CC={cc} && rm a.o", "a repeated link failed (exit code 1): gcc -o prog main.o a.o b.o c.o"),
         (
             "cat main.c a.c b.c c.c | {cc} -O2 -x c - -o prog",
-            "a link read its source from standard input, and cannot be made again: gcc -O2 -x c - -o prog",
+            "cannot repeat a link that read its source from standard input: gcc -O2 -x c - -o prog",
         ),
     ],
 )
@@ -260,7 +260,7 @@ def test_a_linker_that_was_killed_changes_no_way_of_making_layouts(
         calls.append(arguments)
         if len(calls) == 1:
             (tree / "prog").write_bytes(b"half a program")
-            raise RunError("a link cannot be made again: collect2: fatal error: ld terminated with signal 9 [Killed]")
+            raise RunError("a repeated link failed: collect2: fatal error: ld terminated with signal 9 [Killed]")
         original(*arguments)
 
     monkeypatch.setattr(layouts_module, "relink", killed_at_first)

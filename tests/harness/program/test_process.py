@@ -46,7 +46,7 @@ def test_a_signal_is_told_as_the_shell_tells_it(tmp_path: Path) -> None:
 
 
 def test_a_program_that_is_missing_or_not_executable(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match="there is no such program"):
+    with pytest.raises(RunError, match="no such program"):
         launch(_command(tmp_path, "no-such-program-anywhere"))
     (tmp_path / "text").write_text("text")
     with pytest.raises(RunError, match="not an executable file"):

@@ -113,14 +113,14 @@ def test_faults_of_the_key_have_line_column_and_advice(distribution: Path, spec:
     line = SMALL_EXAMPLE.count("\n") + 1
     text = f"{SMALL_EXAMPLE}power:\n  watts: 900\n  domian: core\n"
     assert _faults(text, spec.parent) == [
-        f"f:{line + 1}:10: `watts` is 900, and must be at most 400: the supply gives no more",
+        f"f:{line + 1}:10: `watts` is 900, but must be at most 400: the supply gives no more",
         f"f:{line + 2}:3: unknown key `domian`; did you mean `domain`?",
     ]
     assert _faults(f"{SMALL_EXAMPLE}power: {{}}\n", spec.parent) == [
         f"f:{line}:1: `watts` is missing in `power` (most watts)"
     ]
     assert _faults(f"{SMALL_EXAMPLE}power: 90\n", spec.parent) == [
-        f"f:{line}:8: a mapping with watts, domain is expected here, not the number 90"
+        f"f:{line}:8: expected a mapping, not the number 90; its keys: watts, domain"
     ]
     assert _faults(f"{SMALL_EXAMPLE}powr: {{watts: 90}}\n", spec.parent) == [
         f"f:{line}:1: unknown key `powr`; did you mean `power`?"

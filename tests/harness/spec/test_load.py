@@ -229,8 +229,8 @@ def test_faults_carry_the_name_that_the_user_gave(tmp_path: Path, monkeypatch: p
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "spec.yaml:1:1: the spec is empty: `unperturbed schema` says what belongs into it"),
-        (b" \n\n", "spec.yaml:1:1: the spec is empty: `unperturbed schema` says what belongs into it"),
+        (b"", "spec.yaml:1:1: the spec is empty: `unperturbed schema` lists its keys"),
+        (b" \n\n", "spec.yaml:1:1: the spec is empty: `unperturbed schema` lists its keys"),
         (
             b"\x7f\x02\x01\x01\x00",
             "spec.yaml:1:1: the character U+007F is not allowed in a text: the file is binary or damaged",
@@ -261,7 +261,7 @@ def test_files_that_are_no_specs_get_one_message(
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match=r"none\.yaml: there is no such file; name the YAML file of a spec$"):
+    with pytest.raises(SpecError, match=r"none\.yaml: no such file; name the YAML file of a spec$"):
         load_spec(tmp_path / "none.yaml")
     with pytest.raises(SpecError, match=r": this is not a file; name the YAML file of a spec$"):
         load_spec(tmp_path)

@@ -23,7 +23,7 @@ def _refused(path: Path) -> str:
 def test_a_program(tmp_path: Path) -> None:
     path = Path(shutil.copy("/bin/ls", tmp_path / "mat"))
     assert _refused(path) == (
-        f"{path}: this is a program or a library (ELF), no spec; to measure it without a spec, type "
+        f"{path}: this is a program or a library (ELF), not a spec; to measure it without a spec, type "
         f"`unperturbed run -- {path}`"
     )
 
@@ -32,7 +32,7 @@ def test_data_files(tmp_path: Path) -> None:
     pl.DataFrame({"a": [1]}).write_parquet(tmp_path / "trace")
     assert "a Parquet file" in _refused(tmp_path / "trace")
     (tmp_path / "packed.yaml").write_bytes(gzip.compress(b"name: x\n"))
-    assert "compressed by gzip, no spec; unpack it first" in _refused(tmp_path / "packed.yaml")
+    assert "compressed by gzip, not a spec; unpack it first" in _refused(tmp_path / "packed.yaml")
     with sqlite3.connect(tmp_path / "campaign.sqlite") as database:
         database.execute("CREATE TABLE t (a)")
     database.close()

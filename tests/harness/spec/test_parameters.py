@@ -130,5 +130,5 @@ def test_values_that_are_none(values: Any) -> None:
 def test_numbers_that_are_not_finite_are_refused(written: str, number: str) -> None:
     values = written.format(number)
     text = f"name: x\nparameters: {{n: {values}}}\nprogram: {{run: 'sh {{parameters.n}}'}}\nmeasure: {{}}\n"
-    with pytest.raises(InvalidSpec, match="a finite number is expected here"):
+    with pytest.raises(InvalidSpec, match="expected a finite number"):
         parse_spec(text, "spec.yaml", Path())

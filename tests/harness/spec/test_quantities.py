@@ -162,9 +162,9 @@ _CACHE_FORMS = "write `32 KiB 8-way 64 B` (size, ways, line), or a mapping {size
         (32768, f"`32768` is not a cache; {_CACHE_FORMS}"),
         ("32 KiB 8 64 B", f"`32 KiB 8 64 B` is not a cache; {_CACHE_FORMS}"),
         ("32 8-way 64 B", "`32` has no unit; write a number with its unit, such as `64 B`, `32 KiB` or `1 MB`"),
-        ("32 KiB 0-way 64 B", "a cache has at least 1 way"),
-        ("32 KiB 8-way 16 B", "a cache line of 16 B cannot be simulated: a power of two from 32 B on can"),
-        ("33 KiB 8-way 96 B", "a cache line of 96 B cannot be simulated: a power of two from 32 B on can"),
+        ("32 KiB 0-way 64 B", "a cache needs at least 1 way"),
+        ("32 KiB 8-way 16 B", "cannot simulate a cache line of 16 B: use a power of two from 32 B on"),
+        ("33 KiB 8-way 96 B", "cannot simulate a cache line of 96 B: use a power of two from 32 B on"),
         (
             "64 B 1-way 64 B",
             "64 B does not consist of 1 ways of 64 B lines: the size must be a multiple of ways × line, and more than "
@@ -177,8 +177,8 @@ _CACHE_FORMS = "write `32 KiB 8-way 64 B` (size, ways, line), or a mapping {size
         ),
         (
             "48 KiB 8-way 64 B",
-            "`48 KiB 8-way 64 B` has 96 sets (size / ways / line), and the simulator wants a power of two: `32 KiB "
-            "8-way 64 B` would do",
+            "`48 KiB 8-way 64 B` has 96 sets (size / ways / line), but the simulator needs a power of two: use "
+            "`32 KiB 8-way 64 B`",
         ),
     ],
 )

@@ -91,7 +91,7 @@ def test_aliases_stand_where_they_are_used() -> None:
         (
             "a: 1\nb: 2\na: 3\n",
             {"a": 1, "b": 2},
-            ["f:3:1: the key `a` appears here a second time (first in line 1); remove one"],
+            ["f:3:1: duplicate key `a` (first in line 1); remove one"],
         ),
         ("1: a\n", {"1": "a"}, ['f:1:1: the key `1` is a number in YAML; quote it: "1"']),
         ("no: a\n", {"no": "a"}, ['f:1:1: the key `no` is a truth value in YAML; quote it: "no"']),
@@ -99,13 +99,17 @@ def test_aliases_stand_where_they_are_used() -> None:
         ("~: a\n", {}, ['f:1:1: the key `~` means "nothing" in YAML']),
         ("?\n: b\n", {}, ["f:1:2: a key is missing before the `:`"]),
         ("? [x]\n: b\n", {}, ["f:1:3: a list or a mapping cannot be a key; quote text that begins with `{` or `[`"]),
-        ("a: !x b\n", {"a": "b"}, ["f:1:4: `!x` is a YAML tag, and a spec has none; quote text that begins with `!`"]),
+        (
+            "a: !x b\n",
+            {"a": "b"},
+            ["f:1:4: `!x` is a YAML tag, which a spec cannot have; quote text that begins with `!`"],
+        ),
         (
             "a: !!python/object/apply:os.system [x]\n",
             {"a": ["x"]},
             [
-                "f:1:4: `!!python/object/apply:os.system` is a YAML tag, and a spec has none; quote text that begins "
-                "with `!`"
+                "f:1:4: `!!python/object/apply:os.system` is a YAML tag, which a spec cannot have; quote text that "
+                "begins with `!`"
             ],
         ),
         (
@@ -144,8 +148,8 @@ def test_faults_that_do_not_hinder_the_rest(text: str, data: object, messages: l
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "f:1:1: the spec is empty: `unperturbed schema` says what belongs into it"),
-        ("# nothing\n", "f:1:1: the spec is empty: `unperturbed schema` says what belongs into it"),
+        ("", "f:1:1: the spec is empty: `unperturbed schema` lists its keys"),
+        ("# nothing\n", "f:1:1: the spec is empty: `unperturbed schema` lists its keys"),
         ("a: 1\nb\0c: 2\n", "f:2:2: the character U+0000 is not allowed in a text: the file is binary or damaged"),
         ("a: \ud800\n", "f:1:4: the character U+D800 is not allowed in a text: the file is binary or damaged"),
         ("a:\n\tb: 1\n", "f:2:1: a tab is not allowed here: YAML requires spaces"),

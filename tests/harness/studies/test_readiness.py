@@ -43,7 +43,7 @@ def test_only_its_own_limit_keeps_a_spec_from_running(tmp_path: Path, host: Exam
     checked, found = ready(host, write_spec(tmp_path, campaign__max_runs=12))
     assert checked.exit_code == 2
     assert [problem["subject"] for problem in found["problems"]] == ["runs"]
-    assert "the plan has 13 runs, max_runs allows 12" in found["problems"][0]["what"]
+    assert "the plan has 13 runs, but max_runs allows 12" in found["problems"][0]["what"]
 
 
 NOT_BUILT = {

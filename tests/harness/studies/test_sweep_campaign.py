@@ -259,7 +259,7 @@ def test_a_row_waits_for_no_further_native_run_and_the_table_says_what_it_lacks(
     done = unperturbed(tmp_path, "run", late)
     assert done.returncode == 1
     facts = read_sweep_facts(campaign)
-    assert "In 3 of 3 rows the times are the least of fewer than 4 runs: not all were made yet." in facts["notes"]
+    assert "In 3 of 3 rows the times are the minimum of fewer than 4 runs: not all were made yet." in facts["notes"]
     assert not facts["complete"]
     assert not facts["missing"]
     assert read_sweep(campaign)[0].height == 3
@@ -306,7 +306,7 @@ def test_what_fails_is_left_out_and_named_and_the_rest_is_kept(tmp_path: Path) -
     for text in (
         "steps=10, way=crash",
         "ended with exit code 9",
-        "gave another result than when it was not measured",
+        "gave another result than without measurement",
         "gave another result than in its first run at this point",
         "ended without its exit handlers",
     ):
@@ -413,7 +413,7 @@ def test_a_program_that_fails_everywhere_ends_the_sweep_early(tmp_path: Path) ->
     )
     done = unperturbed(tmp_path, "run", spec)
     assert done.returncode == 1
-    assert "the program failed at each of the first 3 points, so it will fail at all" in done.stderr
+    assert "the program failed at each of the first 3 points, so the sweep stops" in done.stderr
     assert "ended with exit code 3" in done.stderr
     assert not (tmp_path / "campaigns" / "points" / "table.parquet").exists()
 
@@ -433,7 +433,7 @@ def test_limits_and_other_hosts_are_refused_before_anything_runs(tmp_path: Path)
     database.close()
     done = unperturbed(tmp_path, "run", spec)
     assert done.returncode == 3
-    assert "this host counts otherwise than when the sweep was started (main)" in done.stderr
+    assert "this host now counts differently than when the sweep was started (main)" in done.stderr
 
 
 def test_a_metric_that_matches_nothing_is_said_before_the_first_run(tmp_path: Path) -> None:

@@ -202,7 +202,7 @@ def test_cxx_names_exceptions_and_the_stack(tmp_path: Path) -> None:
     records, done = run(tmp_path, [str(program)], libraries, setup("inside", 5, program="plain"))
     assert (done.stdout, done.stderr) == (alone, "")
     assert counts(records) == [2, 1, 1, 2, 2]
-    with pytest.raises(SpecError, match="as the linker knows it"):
+    with pytest.raises(SpecError, match="by its mangled name"):
         interposer_source({0: Interposed("store::Box::fill")})
 
 
@@ -282,7 +282,7 @@ def test_other_names_of_a_function_are_told(tmp_path: Path) -> None:
         ("malloc", "{static}", r"static: statically linked"),
         ("work", "{own}", r"own defines work itself: its calls go to no library"),
         ("malloc", "{script}", r"script: a script that /bin/sh -e runs"),
-        ("malloc", "{nothing}", r"nothing: the binary cannot be read"),
+        ("malloc", "{nothing}", r"nothing: cannot read the binary"),
     ],
 )
 def test_what_cannot_be_counted_is_refused(tmp_path: Path, function: str, program: str, message: str) -> None:

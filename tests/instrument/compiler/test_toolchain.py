@@ -45,7 +45,7 @@ def test_a_site_log_lasts_as_long_as_its_settings(tmp_path):
 
 
 def test_wrong_compilers_and_runtimes(tmp_path):
-    with pytest.raises(SpecError, match="unknown name 'fc'; there are cc and cxx"):
+    with pytest.raises(SpecError, match="unknown name 'fc'; use cc or cxx"):
         write_toolchain(tmp_path, {}, compilers={"fc": "gfortran"})
     with pytest.raises(SpecError, match="cc is empty; name a compiler such as gcc"):
         write_toolchain(tmp_path, {}, compilers={"cc": " "})

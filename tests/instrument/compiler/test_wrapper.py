@@ -533,8 +533,8 @@ def test_own_errors(tmp_path, shop):
 
     settings = shop.toolchain.folder / "settings.json"
     assert call("--help").startswith("unperturbed cc: usage:")
-    assert "settings file cannot be read (No such file" in call("--settings", str(tmp_path / "none"), "--", "gcc")
-    assert "the compiler no-such-compiler cannot be run" in call(
+    assert "cannot read the settings file (No such file" in call("--settings", str(tmp_path / "none"), "--", "gcc")
+    assert "cannot run the compiler no-such-compiler" in call(
         "--settings", str(settings), "--", "no-such-compiler", "-c", "x.c"
     )
     broken = tmp_path / "broken.json"

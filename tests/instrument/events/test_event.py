@@ -59,7 +59,7 @@ def test_events_are_read_and_written_back(mapping, event):
             "python; it has none",
         ),
         ({"enter": "f", "call": "g"}, "it has enter and call"),
-        ({}, "an event is a mapping such as {enter: function}"),
+        ({}, "an event must be a mapping such as {enter: function}"),
         (["enter"], "an event is a mapping"),
         ({"enter": 3}, "enter: 3 is not text"),
         ({"enter": ""}, "enter: '' is not text"),

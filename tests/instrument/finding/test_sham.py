@@ -175,7 +175,7 @@ def test_an_expression_that_is_added_is_still_evaluated(workshop):
     ("flags", "compiler", "message"),
     [
         (["-m32"], "gcc", "sham builds are for x86-64 and AArch64"),
-        pytest.param(["-masm=intel"], "clang", "take -masm=intel out", marks=clang),
+        pytest.param(["-masm=intel"], "clang", "remove -masm=intel", marks=clang),
     ],
 )
 def test_where_no_sham_can_be_made_that_is_said(workshop, flags, compiler, message):

@@ -117,7 +117,7 @@ WRONG_IN_C = [
     ({"write": "util_sub::cuont"}, "; nearest names: util_sub::count"),
     ({"label": "main::out"}, "; nearest names: work::out"),
     ({"label": "wrok::uot"}, "; nearest names: work::out"),
-    ({"label": "work::uot"}, "; the labels there are work::out"),
+    ({"label": "work::uot"}, "; its labels are work::out"),
     ({"enter": "work::erly"}, "; nearest names: early"),
     ({"enter": "utl_*"}, "; nearest names: util_add, util_sub"),
     ({"call": "prinft"}, "; nearest names: printf"),
@@ -143,7 +143,7 @@ WRONG_IN_CXX = [
     ({"write": "filed"}, "; nearest names: geo::Grid.filled"),
 ]
 
-_TOLD = re.compile(r"(?:nearest names:|the nearest that have one:|is the name of|the labels there are) ([^;]+)")
+_TOLD = re.compile(r"(?:nearest names:|the nearest that have one:|is the name of|its labels are) ([^;]+)")
 
 
 def message(shop, event, name: str = "m") -> str:
@@ -165,7 +165,7 @@ SAID_OF_C = [
     ({"label": "sort_quick::done", "file": "b.c"}, "; sort_quick is in a.c, which `b.c` leaves out"),
     ({"write": "counter", "in": "sort_quick"}, "; counter is in sort_simple, which `in: sort_quick` leaves out"),
     ({"gauge": "b.c::queue.length"}, "; queue is in a.c, which `b.c` leaves out"),
-    ({"label": "sort_quick::zzzz"}, "; the labels there are sort_quick::again, sort_quick::done;"),
+    ({"label": "sort_quick::zzzz"}, "; its labels are sort_quick::again, sort_quick::done;"),
     (
         {"gauge": "a.c::queue"},
         "; a.c:2: a.c::queue is a struct queue; name a part of it: a.c::queue.length, a.c::queue.head",
@@ -187,14 +187,14 @@ def test_of_c(workshop):
 
 
 SAID_OF_CXX = [
-    ({"enter": "ns::twice(int)"}, "; what has that name is ns::twice(T), ns::twice(double, int);"),
+    ({"enter": "ns::twice(int)"}, "; overloads of that name: ns::twice(T), ns::twice(double, int);"),
     (
         {"return": "ns::over(string)"},
-        "; what has that name is ns::over(const std::string &), ns::over(int (*)(int));",
+        "; overloads of that name: ns::over(const std::string &), ns::over(int (*)(int));",
     ),
     (
         {"enter": "ns::host::lambda3"},
-        "; the lambdas there are ns::host::add, ns::host::lambda1, ns::host::lambda2;",
+        "; its lambdas are ns::host::add, ns::host::lambda1, ns::host::lambda2;",
     ),
     ({"gauge": "ns::queue"}, "; b.cc:8: ns::queue is a ns::Q; name a part of it: ns::queue.length"),
     ({"call": "ns::twice", "in": "ns::host"}, "; twice is called in use, which `in: ns::host` leaves out"),

@@ -617,7 +617,7 @@ def test_sites_are_found_without_running_anything(tmp_path: Path) -> None:
         (["script.py"], "codecs.lookup", r"the module codecs .*loaded before any hook"),
         (["script.py"], "math.sqrt", r"the module math .*written in C\. Take the library's own function by"),
         (["script.py"], "heapq.heappush", r"heapq\.heappush is replaced by that of _heapq, written in C"),
-        (["script.py"], "nothing.f", r"there is no module 'nothing'"),
+        (["script.py"], "nothing.f", r"no module 'nothing'"),
         (["script.py"], "broken.f", r"no source that this Python understands"),
         (["-I", "script.py"], "script.f", r"-I runs isolated: no hook can be set"),
         (["-BE", "script.py"], "script.f", r"-E runs without the environment"),
@@ -656,7 +656,7 @@ def test_only_pythons_are_asked(tmp_path: Path) -> None:
         ("./shell", "a script that /bin/sh runs"),
         ("./isolated", "-I runs isolated"),
         ("/bin/sh", "not a Python program"),
-        ("nowhere", "there is no such program"),
+        ("nowhere", "no such program"),
     ):
         with pytest.raises(SpecError, match=message):
             sites([command], "tool.f", folder=tmp_path)

@@ -52,13 +52,13 @@ class ReadOptions:
 
     def __post_init__(self) -> None:
         if self.unit is not None and self.unit not in MILLISECOND:
-            raise DataError(f"unit is one of {', '.join(MILLISECOND)}, not {self.unit!r}")
+            raise DataError(f"unit must be one of {', '.join(MILLISECOND)}, not {self.unit!r}")
         if self.most_late is not None and self.most_late < 0:
-            raise DataError(f"most_late is a number of ticks, 0 or more, not {self.most_late}")
+            raise DataError(f"most_late must be a number of ticks, 0 or more, not {self.most_late}")
         if not 0 <= self.most_bad <= 1:
-            raise DataError(f"most_bad is a share from 0 to 1, not {self.most_bad}")
+            raise DataError(f"most_bad must be a share from 0 to 1, not {self.most_bad}")
         if self.bad_lines_shown < 0 or self.block_bytes < 1:
-            raise DataError("bad_lines_shown is 0 or more, block_bytes 1 or more")
+            raise DataError("bad_lines_shown must be 0 or more, block_bytes 1 or more")
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class LogSample:
         plain = _COLOURS.sub(b"", body).splitlines()[: 2 * _SAMPLE_LINES]
         lines = [line.decode(errors="replace") for line in plain if line.strip()]
         if not lines:
-            raise DataError(f"{source}: it is empty; was the program traced, and is this its log?")
+            raise DataError(f"{source}: the log is empty; was the program traced, and is this its log?")
         before = len(body) - len(body.lstrip(b"\r\n"))
         number = body[: len(body) - len(body.lstrip())].count(b"\n") + 1
         first, _, _ = body[before:].partition(b"\n")
@@ -262,7 +262,7 @@ def check_options(formats: Mapping[str, LogFormat], options: ReadOptions) -> Non
     name = options.format
     if name is not None and name not in formats:
         near = did_you_mean(name, formats)
-        raise DataError(f"format is one of {', '.join(formats)}, not {name!r}{f'; {near}' if near else ''}")
+        raise DataError(f"format must be one of {', '.join(formats)}, not {name!r}{f'; {near}' if near else ''}")
     for log_format in formats.values():
         log_format.check(options)
 
@@ -277,5 +277,5 @@ def require_unit(time: str, unit: Unit | None, source: str, line: int) -> tuple[
     if "." not in time:
         return unit or "ticks", 0
     if unit is None or unit == "ticks":
-        raise DataError(f"{source}:{line}: the timestamp {time.strip()} has decimals; say its unit: s, ms or us")
+        raise DataError(f"{source}:{line}: the timestamp {time.strip()} has decimals; give its unit: s, ms or us")
     return "ns", DECIMALS[unit]

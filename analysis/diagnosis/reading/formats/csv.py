@@ -75,7 +75,7 @@ def _read_header(sample: LogSample, columns: Mapping[str, str]) -> tuple[str, li
     absent = [name for name in columns.values() if name not in best]
     if absent:
         raise DataError(
-            f"{sample.source}:{sample.first_number}: no column {', '.join(map(repr, absent))}; there are "
+            f"{sample.source}:{sample.first_number}: no column {', '.join(map(repr, absent))}; the header has "
             f"{', '.join(best)}"
         )
     return None
@@ -159,7 +159,7 @@ class _CsvFormat(CompiledFormat):
     def check(self, options: ReadOptions) -> None:
         """Raise DataError where `columns` names a part that events do not have."""
         if unknown := set(options.columns) - set(_COLUMNS):
-            raise DataError(f"columns name {', '.join(_COLUMNS)}, not {', '.join(sorted(unknown))}")
+            raise DataError(f"columns may name {', '.join(_COLUMNS)}, not {', '.join(sorted(unknown))}")
 
     def recognise(self, sample: LogSample, options: ReadOptions) -> float:
         """Return 1 where the first line is a header with a time and a name."""

@@ -158,8 +158,8 @@ class _FtraceFormat(CompiledFormat):
         """Return the share of lines that fit; 1 for a log that has nothing but a tracer's heading."""
         if any(line.startswith("# tracer: function_graph") for line in sample.lines):
             raise DataError(
-                f"{sample.source}:1: this is what ftrace's function_graph tracer prints: durations, and no moments."
-                " Record with the tracer `function` or with events alone (tracer `nop`)"
+                f"{sample.source}:1: this is output of ftrace's function_graph tracer, which has durations but no "
+                "timestamps. Record with the tracer `function` or with events alone (tracer `nop`)"
             )
         if sample.lines[0].startswith("# tracer:") and all(line.startswith(self.remarks) for line in sample.lines):
             return 1.0

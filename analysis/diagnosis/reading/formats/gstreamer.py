@@ -245,7 +245,7 @@ class _GStreamerFormat(CompiledFormat):
         """Raise DataError where `identity` has an unknown field or none."""
         wrong = [part for part in options.identity if part not in _FIELDS]
         if wrong or not options.identity:
-            raise DataError(f"identity consists of {', '.join(_FIELDS)}, not of {', '.join(wrong) or 'nothing'}")
+            raise DataError(f"identity must consist of {', '.join(_FIELDS)}, not of {', '.join(wrong) or 'nothing'}")
 
     def layout(self, sample: LogSample, options: ReadOptions) -> LogLayout:
         """Return nanoseconds, with the flags that the identity asks for."""

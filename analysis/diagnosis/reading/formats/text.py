@@ -104,8 +104,8 @@ def _compile(pattern: str) -> re.Pattern[str]:
     groups = set(expression.groupindex)
     if not {"time", "name"} <= groups <= _GROUPS:
         raise DataError(
-            f"the pattern {pattern!r} names the groups {sorted(groups)}; name (?P<time>…) and (?P<name>…), and plugin"
-            " and level if you like"
+            f"the pattern {pattern!r} has the groups {sorted(groups)}; it needs (?P<time>…) and (?P<name>…), and may "
+            "have plugin and level"
         )
     return expression
 
@@ -114,7 +114,7 @@ class _PatternFormat(PlainFormat):
     def check(self, options: ReadOptions) -> None:
         """Raise DataError where a pattern is missing, or given for another format."""
         if (options.pattern is None) == (options.format == self.name):
-            raise DataError("format='pattern' and a pattern go together; other formats have none")
+            raise DataError("format='pattern' needs a pattern; other formats take none")
 
     def parser(self, options: ReadOptions) -> tuple[LineParser, Callable[[], Unit]]:
         """Return the parser of the user's expression, and its unit."""

@@ -128,13 +128,13 @@ def test_what_has_no_curves_is_refused() -> None:
         curve_parameters(data, "datatype", "n", cells=["optimized"])
     with pytest.raises(DataError, match=r"no column 'dataype'; did you mean 'datatype'\?"):
         curve_parameters(data, "L2M_op", "n", cells=["dataype"])
-    with pytest.raises(DataError, match="name both"):
+    with pytest.raises(DataError, match="name at least one of each"):
         curve_parameters(data, "L2M_op", "n", cells=[])
-    with pytest.raises(DataError, match="L2M_op, n, n: each variable has one part in a curve"):
+    with pytest.raises(DataError, match="L2M_op, n, n: name each variable once"):
         curve_parameters(data, "L2M_op", "n", cells=["n"])
     alone = data.take(np.flatnonzero(data.codes("datatype") == 0))
-    with pytest.raises(DataError, match="all runs have the same datatype: there is one curve"):
+    with pytest.raises(DataError, match="all runs have the same datatype, so there is only one curve"):
         curve_parameters(alone, "L2M_op", "n", cells=["datatype"])
     renamed = prepare(data.frame.rename({"datatype": "low"}))
-    with pytest.raises(DataError, match="low is the name of a column of the result; rename the variable"):
+    with pytest.raises(DataError, match="variable low has the name of a result column; rename it"):
         curve_parameters(renamed, "L2M_op", "n", cells=["low"])

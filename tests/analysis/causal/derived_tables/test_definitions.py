@@ -96,7 +96,7 @@ def test_wrong_definitions_are_refused(expressions: dict[str, str], message: str
 
 
 def test_what_becomes_of_undefined_rows_is_one_of_two() -> None:
-    with pytest.raises(DataError, match='undefined is "error" or "null"'):
+    with pytest.raises(DataError, match='undefined must be "error" or "null"'):
         derive(FRAME, {}, undefined="nan")  # type: ignore[arg-type]
 
 
@@ -108,7 +108,7 @@ def test_definitions_are_read_from_text() -> None:
         "µs": "{'a': 1}[k]",
     }
     for text in ("n == 3", "n + 1", "= 3", "1n = 3", "a b = 3", ""):
-        with pytest.raises(DataError, match="defines nothing; write NAME = EXPRESSION"):
+        with pytest.raises(DataError, match="is not a definition; write NAME = EXPRESSION"):
             read_definitions([text])
     with pytest.raises(DataError, match="a is defined twice: as n and as n \\+ 1"):
         read_definitions(["a = n", "a = n + 1"])

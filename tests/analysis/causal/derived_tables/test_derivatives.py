@@ -139,7 +139,7 @@ def test_equals_the_slow_twin(rows: list[tuple[int, str, int, float]]) -> None:
 def test_what_cannot_be_derived_is_refused() -> None:
     with pytest.raises(DataError, match="no column 'kernl'; did you mean 'kernel'"):
         partial_derivative(FRAME, "T", "kernl", parameters=["n"])
-    with pytest.raises(DataError, match="n is a parameter itself"):
+    with pytest.raises(DataError, match="n is itself a parameter"):
         partial_derivative(FRAME, "n", "kernel", parameters=["n"])
     with pytest.raises(DataError, match="kernel holds String; only numbers have a derivative"):
         partial_derivative(FRAME, "kernel", "n", parameters=["n"])
@@ -149,11 +149,13 @@ def test_what_cannot_be_derived_is_refused() -> None:
         DataError, match="no two rows differ in kernel and agree in n: dT_dkernel has no value; measure runs in which"
     ):
         partial_derivative(FRAME[[0, 3]], "T", "kernel", parameters=["n"])
-    with pytest.raises(DataError, match="kernel has one value only"):
+    with pytest.raises(DataError, match="kernel has only one value"):
         partial_derivative(FRAME[[1, 3]], "T", "kernel", parameters=["n"])
-    with pytest.raises(DataError, match=r"between names two different values of n, not \(1, 7\); there are 1, 2, 3"):
+    with pytest.raises(
+        DataError, match=r"between must name two different values of n, not \(1, 7\); the table has 1, 2, 3"
+    ):
         partial_derivative(FRAME, "T", "n", parameters=["kernel"], between=(1, 7))
     with pytest.raises(DataError, match="two different values"):
         partial_derivative(FRAME, "T", "n", parameters=["kernel"], between=(1, 1))
-    with pytest.raises(DataError, match="the parameter replicates has the name of a column of the result"):
+    with pytest.raises(DataError, match="parameter replicates has the name of a result column"):
         partial_derivative(FRAME.with_columns(replicates=1), "T", "n", parameters=["replicates"])

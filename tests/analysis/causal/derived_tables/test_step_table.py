@@ -85,13 +85,13 @@ def test_a_step_is_one_piece_of_evidence() -> None:
 
 
 def test_what_has_no_steps_is_refused() -> None:
-    with pytest.raises(DataError, match="name at least one quantity whose derivative over kernel"):
+    with pytest.raises(DataError, match="name at least one quantity to derive over kernel"):
         step_table(FRAME, {}, "kernel", parameters=["n"])
     with pytest.raises(DataError, match="no column 'kernl'; did you mean 'kernel'"):
         step_table(FRAME, {"dT": "T"}, "kernl", parameters=["n"])
     with pytest.raises(DataError, match="the table has a column log already"):
         step_table(FRAME, {"log": "T"}, "kernel", parameters=["n"])
-    with pytest.raises(DataError, match="kernel has one value only"):
+    with pytest.raises(DataError, match="kernel has only one value"):
         step_table(FRAME[[1, 3]], {"dT": "T"}, "kernel", parameters=["n"])
     with pytest.raises(DataError, match="no two rows differ in kernel and agree in n"):
         step_table(FRAME[[0, 3]], {"dT": "T"}, "kernel", parameters=["n"])

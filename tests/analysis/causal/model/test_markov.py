@@ -138,15 +138,15 @@ def test_wrong_parts_and_rates_are_told():
     test = Told()
     with pytest.raises(DataError, match="c, a cause of b, has no mechanism"):
         check_markov(test, {"a": [], "b": ["c"]})
-    with pytest.raises(DataError, match="causes go round in a circle"):
+    with pytest.raises(DataError, match="causes form a cycle"):
         check_markov(test, {"a": ["b"], "b": ["a"]})
-    with pytest.raises(ValueError, match="alpha lies between 0 and 1, not 0"):
+    with pytest.raises(ValueError, match="alpha must be between 0 and 1, not 0"):
         check_markov(test, {"a": []}, alpha=0)
-    with pytest.raises(ValueError, match="permutations cannot be -1"):
+    with pytest.raises(ValueError, match="permutations must be 0 or more, not -1"):
         check_markov(test, {"a": []}, permutations=-1)
     with pytest.raises(DataError, match="name at least one variable of the application"):
         screens_off(test, [], ["y"], ["c"])
-    with pytest.raises(DataError, match="a has two parts"):
+    with pytest.raises(DataError, match="a is named in two parts"):
         screens_off(test, ["a"], ["y"], ["a"])
 
 

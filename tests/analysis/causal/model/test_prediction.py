@@ -137,9 +137,9 @@ def test_wrong_questions_are_answered_so(confounded, discrete):
     _, mechanisms = confounded
     with pytest.raises(DataError, match="no column 'sped'; did you mean 'speed'"):
         intervene(mechanisms, {"sped": 3})
-    with pytest.raises(DataError, match="speed is a number, not 'high'"):
+    with pytest.raises(DataError, match="speed needs a number, not 'high'"):
         intervene(mechanisms, {"speed": "high"})
-    with pytest.raises(DataError, match="speed is a number, not nan"):
+    with pytest.raises(DataError, match="speed needs a number, not nan"):
         predict(mechanisms, {"speed": math.nan})
     with pytest.raises(DataError, match=r"kernel has no value '7/5' in the data.*it has 5/3, 9/7"):
         intervene(discrete[1], {"kernel": "7/5"})
@@ -149,13 +149,13 @@ def test_wrong_questions_are_answered_so(confounded, discrete):
         intervene({"speed": mechanisms["speed"]}, {})
     with pytest.raises(DataError, match="at least one variable"):
         intervene({}, {})
-    with pytest.raises(ValueError, match="1 runs say nothing of a spread"):
+    with pytest.raises(ValueError, match="1 runs show no spread"):
         intervene(mechanisms, {}, runs=1)
-    with pytest.raises(ValueError, match="a level lies between 0 and 1, not 2"):
+    with pytest.raises(ValueError, match="level must be between 0 and 1, not 2"):
         intervene(mechanisms, {}, level=2)
 
 
 def test_causes_come_first_and_circles_are_told():
     assert causal_order({"c": ["a", "b"], "b": ["a"], "a": []}) == ["a", "b", "c"]
-    with pytest.raises(DataError, match=r"causes go round in a circle: (a → b → c → a|b → c → a → b|c → a → b → c)"):
+    with pytest.raises(DataError, match=r"causes form a cycle: (a → b → c → a|b → c → a → b|c → a → b → c)"):
         causal_order({"a": ["c"], "b": ["a"], "c": ["b"]})

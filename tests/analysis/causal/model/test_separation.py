@@ -51,5 +51,5 @@ def test_a_model_is_asked_what_it_implies():
     assert not model.separated("n", "datatype", ["T"])  # which both cause
     with pytest.raises(DataError, match="no column 'm'"):
         model.separated("m", "T")
-    with pytest.raises(DataError, match="must be different"):
+    with pytest.raises(DataError, match="must differ"):
         model.separated("n", "T", ["n"])

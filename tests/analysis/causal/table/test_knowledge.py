@@ -97,10 +97,10 @@ def test_what_is_said_of_columns_left_out_is_dropped():
     ("given", "message"),
     [
         ({"tiers": [["a"], ["b", "a"]]}, "a is in tier 1 and in tier 2"),
-        ({"tiers": ["ab"]}, r'tier 1 is a list of names, not a single one: write \["ab"\]'),
+        ({"tiers": ["ab"]}, r'tier 1 must be a list of names: write \["ab"\]'),
         ({"tiers": [["a", "a"]]}, "tier 1 names a twice"),
-        ({"required": ["ab"]}, "required edges are pairs of names, the cause first; 'ab' is not a pair"),
-        ({"required": [("a", "b", "c")]}, "required edges are pairs"),
+        ({"required": ["ab"]}, "required edges must be pairs of names, the cause first; 'ab' is not a pair"),
+        ({"required": [("a", "b", "c")]}, "required edges must be pairs"),
         ({"required": [("a", "a")]}, "from a to a is required and cannot be: it leads from a variable to itself"),
         (
             {"required": [("a", "b")], "forbidden": [("a", "b")]},
@@ -110,7 +110,7 @@ def test_what_is_said_of_columns_left_out_is_dropped():
         ({"required": [("b", "a")], "inputs": ["a"]}, "a is an input, which nothing causes"),
         ({"required": [("b", "a")], "outputs": ["b"]}, "b is an output, which causes nothing"),
         ({"required": [("a", "b"), ("b", "a")]}, "the edge from b to a is required"),
-        ({"required": [("a", "b"), ("b", "c"), ("c", "a")]}, "required edges form a circle: a → b → c → a"),
+        ({"required": [("a", "b"), ("b", "c"), ("c", "a")]}, "required edges form a cycle: a → b → c → a"),
         ({"required": [("x", "y")], "definitions": {"y": ("a", "b")}}, "y is computed from a and b"),
         (
             {"definitions": {"y": ("x",)}, "forbidden": [("x", "y")]},

@@ -55,7 +55,7 @@ def test_kinds_can_be_overridden() -> None:
     assert {one.why for one in data.variables if one.name in {"elementsize", "n"}} == {"as asked"}
     assert data.categories("n") == tuple(sorted(set(data.frame["n"])))
     with pytest.raises(
-        DataError, match=r'elementsize is continuous and has no codes; say kinds={"elementsize": "discrete"}'
+        DataError, match=r'elementsize is continuous and has no codes; pass kinds={"elementsize": "discrete"}'
     ):
         data.codes("elementsize")
 
@@ -193,18 +193,18 @@ def test_missing_values_are_refused_or_dropped() -> None:
         "values are missing, NaN or infinite: a (1 of 6 rows, first row 1), b (1 of 6 rows, first row 3), d (1 "
         "of 6 rows, first row 4), "
         "counted from 0; "
-        'say missing="drop" to analyse the 3 rows without, or leave the column out'
+        'pass missing="drop" to analyse the 3 rows without, or leave the column out'
     )
     data = prepare(frame.drop("d"), missing="drop")
     assert data.dropped_rows.tolist() == [1, 3]
     assert dict(data.missing) == {"a": 1, "b": 1}
     assert data.values("a").tolist() == [1, 3, 5.5, 6]
     assert data.codes("c").tolist() == [0, 1, 0, 1]
-    with pytest.raises(DataError, match=r"3 rows are fewer than the 4 variables"):
+    with pytest.raises(DataError, match=r"3 rows are too few for 4 variables"):
         prepare(frame, missing="drop")
-    with pytest.raises(DataError, match=r"each row lacks some value, most often of e \(5 of 6 rows\)"):
+    with pytest.raises(DataError, match=r"every row lacks a value, most often that of e \(5 of 6 rows\)"):
         prepare(frame.with_columns(e=pl.Series([None, 1, None, None, None, None])), missing="drop")
-    with pytest.raises(DataError, match="each row lacks some value"):
+    with pytest.raises(DataError, match="every row lacks a value"):
         prepare(pl.DataFrame({"a": [None, None], "b": [1, 2]}), kinds={"a": "discrete"}, missing="drop")
 
 
@@ -219,7 +219,7 @@ def test_what_dropping_rows_makes_constant_is_left_out() -> None:
         (pl.DataFrame(), "the table has 0 columns and 0 rows"),
         (pl.DataFrame({"a": []}, schema={"a": pl.Float64}), "1 columns and 0 rows"),
         (pl.DataFrame({"a": [1, 1], "b": ["x", "x"]}), r"a \(constant: always 1\), b \(constant: always x\)"),
-        (pl.DataFrame({"a": [1.5, 2], "b": [1.5, 2.5], "c": [1.5, 3.5]}), "2 rows are fewer than the 3 variables"),
+        (pl.DataFrame({"a": [1.5, 2], "b": [1.5, 2.5], "c": [1.5, 3.5]}), "2 rows are too few for 3 variables"),
     ],
 )
 def test_tables_without_anything_to_learn_are_refused(frame: pl.DataFrame, message: str) -> None:
@@ -232,10 +232,10 @@ def test_wrong_kinds_are_refused() -> None:
     with pytest.raises(DataError, match=r"kinds: no column 'datatyp'; did you mean 'datatype'\?"):
         prepare(frame, kinds={"datatyp": "discrete"})
     with pytest.raises(
-        DataError, match="kinds: no column 'q'; there are n, datatype, optimization, elementsize, cycles"
+        DataError, match="kinds: no column 'q'; the columns are n, datatype, optimization, elementsize, cycles"
     ):
         prepare(frame, kinds={"q": "discrete"})
-    with pytest.raises(DataError, match='n is to be "discrete" or "continuous", not \'ordinal\''):
+    with pytest.raises(DataError, match='n must be "discrete" or "continuous", not \'ordinal\''):
         prepare(frame, kinds={"n": "ordinal"})  # type: ignore[dict-item]
     with pytest.raises(DataError, match="datatype holds text and cannot be continuous"):
         prepare(frame, kinds={"datatype": "continuous"})
@@ -244,12 +244,12 @@ def test_wrong_kinds_are_refused() -> None:
 
 
 def test_wrong_calls_are_refused() -> None:
-    with pytest.raises(TypeError, match=r"a table is a polars\.DataFrame, not builtins\.dict"):
+    with pytest.raises(TypeError, match=r"the table must be a polars\.DataFrame, not builtins\.dict"):
         prepare({"a": [1, 2]})  # type: ignore[arg-type]
-    with pytest.raises(DataError, match='missing is "error" or "drop"'):
+    with pytest.raises(DataError, match='missing must be "error" or "drop"'):
         prepare(_campaign(), missing="mean")  # type: ignore[arg-type]
     data = prepare(_campaign())
-    with pytest.raises(DataError, match=r"row indices are integers of shape \(k,\), not float64"):
+    with pytest.raises(DataError, match=r"row indices must be integers of shape \(k,\), not float64"):
         data.take([0.5])
     with pytest.raises(DataError, match="from 0 to 59, not from 3 to 60"):
         data.take([3, 60])

@@ -158,7 +158,7 @@ def test_what_is_refused_says_why():
     with pytest.raises(DataError, match="block 0 of the dictionary is 'ab'"):
         abstract(trace_of("ab"), ["ab"])
     twins = EventTrace(np.array([0, 1]), np.array([0, 1], np.int32), (EventType("a", "v"), EventType("a", "w")))
-    with pytest.raises(DataError, match="which several event types are called"):
+    with pytest.raises(DataError, match="the name of several event types"):
         abstract(twins, [("a", "a")])
-    with pytest.raises(ValueError, match="a block has 2 events or more"):
+    with pytest.raises(ValueError, match="give a longest of 2 events or more"):
         learn_blocks([], longest=1)

@@ -413,9 +413,9 @@ def test_log_where_the_registry_was_made_anew_by_a_helper() -> None:
 def test_bad_input_is_said() -> None:
     with pytest.raises(DataError, match=r"absent\.log: No such file"):
         read_events("absent.log")
-    with pytest.raises(DataError, match="it is empty"):
+    with pytest.raises(DataError, match="the log is empty"):
         read(b"\n \n")
-    with pytest.raises(DataError, match="function_graph tracer prints: durations, and no moments"):
+    with pytest.raises(DataError, match="function_graph tracer, which has durations but no timestamps"):
         read(
             b"# tracer: function_graph\n#\n 0)               |  sys_open() {\n 0)   1.382 us    |    __might_sleep();\n"
         )
@@ -423,11 +423,11 @@ def test_bad_input_is_said() -> None:
         read(b"hello world\nfoo\n")
     with pytest.raises(DataError, match=r"2 of 3 lines hold no event, more than 10%. stream:2: .*\('oh'\)"):
         read(b"1 a\noh\nno\n", format="simple")
-    with pytest.raises(DataError, match="has decimals; say its unit"):
+    with pytest.raises(DataError, match="has decimals; give its unit"):
         read(b"1.5 a\n")
     with pytest.raises(DataError, match="lines of start-up are left out"):
         read(line(1, "r.c:1:f: x", category="GST_REGISTRY"))
-    with pytest.raises(DataError, match="no column 'what'; there are time, name"):
+    with pytest.raises(DataError, match="no column 'what'; the header has time, name"):
         read(b"time,name\n1,a\n", columns={"name": "what"})
     with pytest.raises(DataError, match="only comments"):
         read(b"# tracer: nop\n#\n")

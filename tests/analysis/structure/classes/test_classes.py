@@ -65,7 +65,7 @@ def test_functions_classes_are_numbered_as_they_appear_and_kept_for_another_run(
     classes = classes_of_map(lambda name: name[0], ["beta", "alpha", "bravo"])
     assert classes.names == ("b", "a")
     assert classes.assign(["alpha", "bravo"]).tolist() == [1, 0]
-    with pytest.raises(DataError, match=r"class of element 1 is 'c', which is none of b, a"):
+    with pytest.raises(DataError, match=r"class of element 1 is 'c', not one of b, a"):
         classes.assign(["alpha", "charlie"])
 
 

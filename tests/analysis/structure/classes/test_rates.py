@@ -63,10 +63,10 @@ def test_phases_are_told_by_hardware_metrics_else_the_systems_else_all():
         (
             ["d_ratio"],
             None,
-            "metric 'd_ratio' is nan in interval 1, and in 1 more places: take metrics that have a value",
+            "metric 'd_ratio' is nan in interval 1, and in 1 more places: use metrics that have a value",
         ),
-        (["h_a"], "g_queue", "'g_queue', which is not a counter: give one, `time`, or None"),
-        (["h_a"], "w_rare", "'w_rare', which is 0 in most intervals: give another `per`"),
+        (["h_a"], "g_queue", "'g_queue', which is not a counter: give a counter, `time`, or None"),
+        (["h_a"], "w_rare", "'w_rare', which is 0 in most intervals: give another counter"),
         (["h_a"], "missing", "no metric 'missing'"),
     ],
 )

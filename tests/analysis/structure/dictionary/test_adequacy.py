@@ -120,7 +120,7 @@ def test_words_of_more_symbols_than_lanes_have_bits():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"level": 0.0}, r"level is 0\.0; give a chance between 0 and 1"),
+        ({"level": 0.0}, r"level is 0\.0; give a probability between 0 and 1"),
         ({"shuffles": 18}, r"18 shuffles are too few for the level 0\.05; give 19 or more"),
         ({"level": 0.01}, r"19 shuffles are too few for the level 0\.01; give 99 or more"),
     ],

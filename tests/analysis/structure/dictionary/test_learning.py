@@ -156,8 +156,8 @@ def test_the_paper_s_method_is_a_choice():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"method": "magic"}, 'no method \'magic\'; choose "description_length" or "monotone"'),
-        ({"longest": 1}, "longest is 1; words have 2 to 64 symbols at most"),
+        ({"method": "magic"}, 'unknown method \'magic\'; use "description_length" or "monotone"'),
+        ({"longest": 1}, "longest is 1; give 2 to 64 symbols"),
         ({"longest": 65}, "longest is 65"),
         ({"adequate": float("nan")}, "bound for a sequence of 6 symbols is NaN"),
     ],

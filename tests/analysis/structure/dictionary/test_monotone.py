@@ -283,19 +283,17 @@ def test_symbols_of_any_kind():
 
 def test_more_segments_than_can_be_compared_are_refused(monkeypatch):
     monkeypatch.setattr(monotone, "_MOST_SEGMENTS", 3)
-    with pytest.raises(
-        DataError, match="there are 4 different ones, more than 3; use the method by description length"
-    ):
+    with pytest.raises(DataError, match="4 different ones exceed the limit of 3; use the method by description length"):
         learn_monotone("abcdefghijkl", judge_by(0))
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"thetas": (), "random_starts": 0}, "nothing to start from"),
-        ({"powers": ()}, "there are no powers"),
-        ({"most_rounds": 0}, "make 1 round or more"),
-        ({"longest": 0}, "a word has 1 symbol or more"),
+        ({"thetas": (), "random_starts": 0}, "no starting point"),
+        ({"powers": ()}, "powers is empty"),
+        ({"most_rounds": 0}, "most_rounds is 0; give 1 or more"),
+        ({"longest": 0}, "longest is 0; give 1 symbol or more"),
         ({"powers": (0,)}, "give a number above 0"),
         ({"thetas": (2,)}, "give a ratio from 0 to 1"),
     ],

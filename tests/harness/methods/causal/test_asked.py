@@ -135,7 +135,7 @@ def test_the_threshold_of_some_types_is_unknown_and_their_rows_can_be_dropped(
     names = "elementsize,L2M_threshold_of_n"
     code, _, error = run(capsys, lu, *words, names, *FAST)
     assert "The table of cells has datatype, elementsize, L2M_jump_of_n, L2M_threshold_of_n" in error
-    assert (code, "L2M_threshold_of_n (1 of 6 rows" in error, "say --missing drop to analyse" in error) == (
+    assert (code, "L2M_threshold_of_n (1 of 6 rows" in error, "pass --missing drop to analyse" in error) == (
         2,
         True,
         True,
@@ -276,7 +276,7 @@ INPUTS = ("--inputs", "n,datatype")
         ([D, "g = d tine / d n", *INPUTS], "derivatives: the table has no column 'tine'; 'time' is meant?"),
         (
             [D, "g = d time / d n"],
-            "g: n is not a parameter, no column is known to be one; say by --inputs which columns were varied",
+            "g: n is not a parameter, no column is known to be one; name all varied columns with --inputs",
         ),
         ([D, "g = d time / d instr", *INPUTS], "g: instr is not a parameter, the parameters are n, datatype"),
         ([D, "time = d instr / d n", *INPUTS], "the table has a column time already; give the derivative another name"),
@@ -301,8 +301,8 @@ INPUTS = ("--inputs", "n,datatype")
         ),
         (["--curve", "time over n"], "--curve time over n: write TARGET over NUMBER in DISCRETE"),
         (["--curve", "time in datatype over n"], "write TARGET over NUMBER in DISCRETE"),
-        (["--curve", "tine over n in datatype"], "the curve needs tine, which the table does not have"),
-        (["--curve", "time over n in instr"], "instr is continuous and has no codes; say --kinds instr=discrete"),
+        (["--curve", "tine over n in datatype"], "the curve needs tine, but the table has no such column"),
+        (["--curve", "time over n in instr"], "instr is continuous and has no codes; pass --kinds instr=discrete"),
         (
             ["--curve", "time over n in datatype", "--curve", "time over datatype in n"],
             "a row is a cell of one set of variables",
@@ -317,7 +317,7 @@ INPUTS = ("--inputs", "n,datatype")
         (["--screens-off", "n | instrs | time", "--tiers", TIERS, *FAST], "no column 'instrs'; did you mean 'instr'"),
         (["--separated", "n"], "--separated n: write ONE | OTHER | GIVEN"),
         (["--separated", "n | time | "], "write ONE | OTHER | GIVEN"),
-        (["--separated", "n,instr | time"], "n and instr are several; ask of one pair"),
+        (["--separated", "n,instr | time"], "n and instr are several variables; give one pair"),
         (["--separated", "n | time | n"], "n is in two parts"),
         (["--separated", "n | tine | instr", "--tiers", TIERS, *FAST], "no column 'tine'; did you mean 'time'"),
         (["--inputs", "m"], "inputs: the table has no column 'm'"),
@@ -334,7 +334,7 @@ def test_wrong_usage_is_exit_code_2(
 @pytest.mark.parametrize(
     ("content", "fault"),
     [
-        ("derivatives: [g]", "known.yaml:1:14: derivatives are a mapping of names"),
+        ("derivatives: [g]", "known.yaml:1:14: derivatives must be a mapping of names"),
         ("derivatives: {g: time / n}", "known.yaml:1:18: g time / n: write NAME = d COLUMN / d PARAMETER"),
         ("derivatives: {g: d tine / d n}", "known.yaml:1:18: derivatives: the table has no column 'tine'"),
         ("curves: [time of n]", "known.yaml:1:10: curves time of n: write TARGET over NUMBER in DISCRETE"),

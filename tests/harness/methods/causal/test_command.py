@@ -112,17 +112,17 @@ def test_a_knowledge_file_says_the_same_as_options(
 @pytest.mark.parametrize(
     ("content", "fault"),
     [
-        ("tiers: n", "known.yaml:1:8: tiers are a list of lists of names"),
-        ("tiers: [[n], [5]]", 'known.yaml:1:15: a column\'s name is expected here: quote it, "5"'),
-        ("tiers: [[n, n]]", "known.yaml:1:13: n appears here a second time"),
-        ("required:\n  - n time", "known.yaml:2:5: an edge is expected here, the cause first: datatype -> C"),
-        ("\nrequires: [n -> time]", "known.yaml:2:11: there is no key `requires`; `required` is meant?"),
-        ("kinds: {n: number}", "known.yaml:1:12: a kind is discrete or continuous"),
+        ("tiers: n", "known.yaml:1:8: tiers must be a list of lists of names"),
+        ("tiers: [[n], [5]]", 'known.yaml:1:15: expected a column\'s name: quote it, "5"'),
+        ("tiers: [[n, n]]", "known.yaml:1:13: n appears here twice"),
+        ("required:\n  - n time", "known.yaml:2:5: expected an edge, the cause first: datatype -> C"),
+        ("\nrequires: [n -> time]", "known.yaml:2:11: unknown key `requires`; did you mean `required`?"),
+        ("kinds: {n: number}", "known.yaml:1:12: kind must be discrete or continuous"),
         ("forbidden: [n -> tine]", "known.yaml:1:13: forbidden: the table has no column 'tine'; 'time' is meant?"),
         ("derive: {x: n +}", "known.yaml:1:13: x: expression 'n +'"),
         ("# nothing\n", "known.yaml: the file is empty"),
-        ("derive: {x: [n]}", "known.yaml:1:13: an expression is expected here"),
-        ("[n]", "known.yaml:1:1: a knowledge file is a mapping of"),
+        ("derive: {x: [n]}", "known.yaml:1:13: expected an expression"),
+        ("[n]", "known.yaml:1:1: a knowledge file must be a mapping of"),
         ("tiers: [[n]", "known.yaml:1:8: the list that opens here is not closed"),
         (
             "required: [n -> time]\nforbidden: [n -> time]",
@@ -253,7 +253,7 @@ def test_rows_that_a_sweep_lacks_are_told_of(sweep: str, capsys: pytest.CaptureF
 
 def test_a_forecast_beyond_what_was_measured_says_so(table: str, capsys: pytest.CaptureFixture[str]) -> None:
     _, output, _ = run(capsys, table, "--tiers", TIERS, "--do", "n=1e6,datatype=int", *FAST)
-    assert "n = 1e6 lies outside of what was measured" in output
+    assert "n = 1e6 lies outside the measured range" in output
     assert not told(capsys, table, "--tiers", TIERS, "--do", "n=100,datatype=int")["forecast"]["outside"]
 
 
@@ -302,18 +302,18 @@ def test_simulated_cycles_cannot_be_asked_for(
 @pytest.mark.parametrize(
     ("words", "fault"),
     [
-        (["nowhere.csv"], "nowhere.csv: there is no such table"),
+        (["nowhere.csv"], "nowhere.csv: no such table"),
         (["TABLE", "--tiers", "n,nn / time"], "tiers: the table has no column 'nn'"),
         (["TABLE", "--tiers", "n, / time"], "--tiers: a name is missing"),
         (["TABLE", "--tiers", "n / n"], "n is in tier 1 and in tier 2"),
         (["TABLE", "--require", "n"], "--require n: write CAUSE->EFFECT"),
         (["TABLE", "--require", "n->time->instr"], "write CAUSE->EFFECT"),
         (["TABLE", "--require", "n->time,time->n"], "the edge from n to time is required and cannot be"),
-        (["TABLE", "--require", "n->time,time->instr,instr->n"], "required edges form a circle"),
-        (["TABLE", "--kinds", "n=numeric"], "n is to be discrete or continuous, not 'numeric'"),
+        (["TABLE", "--require", "n->time,time->instr,instr->n"], "required edges form a cycle"),
+        (["TABLE", "--kinds", "n=numeric"], "n must be discrete or continuous, not 'numeric'"),
         (["TABLE", "--kinds", "n"], "--kinds n: write NAME=VALUE"),
         (["TABLE", "--kinds", "datatype=continuous"], "datatype holds text"),
-        (["TABLE", "--derive", "n + 1"], "defines nothing"),
+        (["TABLE", "--derive", "n + 1"], "is not a definition"),
         (["TABLE", "--derive", "x = __import__('os')"], "x"),
         (["TABLE", "--derive", "x = 1 / (n - n)"], "character"),
         (["TABLE", "--log", "datatype"], "datatype"),
@@ -321,12 +321,12 @@ def test_simulated_cycles_cannot_be_asked_for(
         (["TABLE", "--alpha", "2"], "--alpha 2"),
         (["TABLE", "--seed", "-1"], "--seed -1"),
         (["TABLE", "--subsamples", "-1"], "--subsamples -1"),
-        (["TABLE", "--html", "/nowhere/page.html"], "there is no folder /nowhere"),
+        (["TABLE", "--html", "/nowhere/page.html"], "the folder /nowhere does not exist"),
         (["TABLE", "--do", "n"], "--do n: write NAME=VALUE"),
         (["TABLE", "--tiers", TIERS, "--do", "n=many", *FAST], "--do n=many: expected a number"),
         (["TABLE", "--tiers", TIERS, "--do", "datatype=short", *FAST], "its values are float, int"),
         (["TABLE", "--tiers", TIERS, "--do", "size=3", *FAST], "size"),
-        (["TABLE", "--knowledge", "nowhere.yaml"], "nowhere.yaml: there is no such file"),
+        (["TABLE", "--knowledge", "nowhere.yaml"], "nowhere.yaml: no such file"),
     ],
 )
 def test_wrong_usage_is_exit_code_2(
