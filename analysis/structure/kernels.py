@@ -1,4 +1,4 @@
-"""Compiled loops: of classes (fit, distances, labels) and of decompositions (distances to words, the cheapest path).
+"""Compiled loops of a decomposition: each segment's distance to each word, and the cheapest path through the sequence.
 
 ρ(segment, y) = |segment| + |y| − 2 · LCS. From each start the segment grows by a symbol at a time, and the LCS with it:
 V holds a bit for each symbol of the word, 1 at first, and a new symbol with the mask M of its places in the word makes
@@ -23,6 +23,10 @@ import numpy as np
 from unperturbed.analysis.compiling import compilable
 
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
+_FEW, _FULL = 4, 8
+"""Words from which on a lane of vectors for each is faster than one after another, and lanes of a vector."""
+_SLACK = 1e-9
+"""Rounding of sums of prices, relative to that of all."""
 
 
 def word_masks(codes: Any, joined: Any, lengths: Any) -> Any:
@@ -142,6 +146,109 @@ def _relax(
                 break
 
 
+@compilable
+def _lanes(masks: Any, lengths: Any, firsts: Any, prices: Any, reaches: Any, widest: int) -> Any:
+    """Return words of up to 64 symbols as lanes, those of the longest reach first, and empty lanes behind them.
+
+    These are the number of each lane's word; its first symbol; its masks, shape (symbols, lanes); V, length and price
+    of the whole word; and how many lanes reach each length of a segment, in whole vectors.
+    """
+    words = len(lengths)
+    order = np.argsort(-reaches, kind="mergesort")
+    width = -(-words // _FULL) * _FULL
+    places, full = np.zeros((masks.shape[1], width), np.uint64), np.zeros(width, np.uint64)
+    whole, of_lanes = np.zeros(width), np.full(width, np.inf)
+    for lane in range(words):
+        word = order[lane]
+        places[:, lane], full[lane] = masks[word], _ones(lengths[word])
+        whole[lane], of_lanes[lane] = lengths[word], prices[word]
+    active = np.zeros(widest, np.int64)
+    for at in range(widest):
+        active[at] = -(-(reaches > at).sum() // _FULL) * _FULL
+    return order, firsts[order], places, full, whole, of_lanes, active
+
+
+@compilable
+def _reaches(
+    lengths: Any, prices: Any, edit_price: float, longest: int, stretch: float, symbol: float, merged_price: float
+) -> Any:
+    """Return the longest segments for which words may cost less than a stretch, none of whose symbols costs more.
+
+    A segment with x insertions costs x of them at least, and as a stretch x symbols more.
+    """
+    reaches = np.full(len(lengths), longest, np.int64)
+    if symbol < edit_price:
+        for word in range(len(lengths)):
+            price = prices[word] if np.isnan(merged_price) else min(prices[word], prices[word] + merged_price)
+            insertions = max((stretch + symbol * lengths[word] - price) / (edit_price - symbol), 0.0)
+            reaches[word] = min(longest, lengths[word] + int(min(insertions, float(longest))) + 1)
+    return reaches
+
+
+@compilable
+def _extend_lanes(
+    ones: Any, masks: Any, symbol: int, distances: Any, prices: Any, lanes: int, base: float, edit: float, limit: float
+) -> Any:
+    """Append a symbol to the first lanes' segments, in whole vectors; tell whether one costs no more than a limit.
+
+    `base` is the cost of what is before the segments. Without a branch the loop is vectorised.
+    """
+    reached = False
+    for lane in range(_FULL * (lanes // _FULL)):
+        before = ones[lane]
+        kept = before & masks[symbol, lane]
+        total = before + kept
+        ones[lane] = total | (before ^ kept)
+        distance = distances[lane] + (-1.0 if total < before else 1.0)
+        distances[lane] = distance
+        reached |= base + (edit * distance + prices[lane]) <= limit
+    return reached
+
+
+@compilable
+def _relax_lanes(
+    codes: Any,
+    lanes: Any,
+    state: Any,
+    edit_price: float,
+    start: int,
+    before: Any,
+    stretch: float,
+    merged: Any,
+    found: Any,
+) -> None:
+    """Try all words at once for the segments from a start: as `_relax` one after another.
+
+    `state` are arrays of the lanes for the present segment: V, distances and prices.
+    """
+    costs, segments, starts, chosen = found
+    order, firsts, places, full, whole, of_lanes, active = lanes
+    ones, distances, prices = state
+    ones[:], distances[:], prices[:] = full, whole, of_lanes
+    if not np.isnan(merged):
+        for lane in range(len(firsts)):
+            if _has_lost_first_symbol(codes, start, firsts[lane]):
+                ones[lane] = full[lane] << np.uint64(1)
+                distances[lane] -= 1.0
+                prices[lane] += merged
+    base, more = costs[start], segments[start] + 1
+    bounded = np.isfinite(stretch) and np.isfinite(before[-1])
+    slack = _SLACK * (abs(stretch) + before[-1]) if bounded else 0.0
+    for at in range(min(len(active), len(codes) - start)):
+        end, count = start + at + 1, active[at]
+        limit = costs[end]
+        if bounded:  # what costs more than a stretch is no part of the cheapest decomposition
+            limit = min(limit, base + stretch + before[end] - before[start] + slack)
+        if not _extend_lanes(ones, places, codes[start + at], distances, prices, count, base, edit_price, limit):
+            continue
+        for lane in range(min(count, len(order))):
+            cost = base + (edit_price * distances[lane] + prices[lane])
+            # Lanes are not in the order of words: of equal costs the first word.
+            is_first = more < segments[end] or (starts[end] == start and 0 <= order[lane] < chosen[end])
+            if cost < costs[end] or (cost == costs[end] and is_first):
+                costs[end], segments[end], starts[end], chosen[end] = cost, more, start, order[lane]
+
+
 def cheapest(
     codes: Any,
     masks: Any,
@@ -168,6 +275,14 @@ def cheapest(
     open_cost, opened = np.inf, 0
     merging = not np.isnan(merged_price)
     before = _stretch_costs(symbol_prices, edit_price)
+    together = len(masks) == len(lengths) and len(lengths) >= _FEW  # one block each
+    reaches = np.full(len(lengths) if together else 0, longest, np.int64)
+    if together and size and np.isfinite(stretch_price) and np.isfinite(before[size]):
+        reaches = _reaches(lengths, prices, edit_price, longest, stretch_price, symbol_prices.max(), merged_price)
+    joined = len(reaches)
+    widest = min(reaches.max(), size) if joined else 0
+    lanes = _lanes(masks[:joined], lengths[:joined], firsts[:joined], prices[:joined], reaches, widest)
+    state = (lanes[3].copy(), lanes[4].copy(), lanes[5].copy())
     # When `start` is reached, costs[start] is final but for a stretch that ends there. `open_cost` is the least cost of
     # all up to `start` with an open stretch at the end, which began at `opened`: stretches of any length in O(n).
     for start in range(size + 1):
@@ -176,8 +291,10 @@ def cheapest(
             costs[start], segments[start], starts[start], chosen[start] = open_cost, more, opened, -1
         if start == size:
             break
+        if together:
+            _relax_lanes(codes, lanes, state, edit_price, start, before, stretch_price, merged_price, found)
         ahead = codes[start : start + longest]
-        for word in range(len(lengths)):
+        for word in range(0 if together else len(lengths)):
             of_word = masks[blocks[word] : blocks[word + 1]]
             length, price = lengths[word], prices[word]
             if merging and _has_lost_first_symbol(codes, start, firsts[word]):
@@ -229,147 +346,3 @@ def segment_distances(
         for at in range(first, last):
             distances[segment] -= 2 * _extend_lcs(state, of_word, codes[at])
     return distances, merged
-
-
-def fit_rounds(
-    values: Any,
-    centre: Any,
-    variances: Any,
-    least: Any,
-    prior_weight: float,
-    floor: Any,
-    rounds: int,
-    freedom: float,
-) -> tuple[Any, Any]:
-    """Return centre and variances after some rounds of reweighting, from those of the start (see `fit_student_t`).
-
-    `least` are the prior variances; all arrays but the values, shape (n, metrics), have the shape (metrics,).
-    """
-    n, metrics = values.shape
-    centre, variances = centre.copy(), variances.copy()
-    weights, sums = np.empty(n), np.empty(metrics)
-    for _ in range(rounds):
-        total = 0.0
-        sums[:] = 0.0
-        for row in range(n):
-            weights[row] = (freedom + metrics) / (freedom + _distance(values, row, centre, variances))
-            total += weights[row]
-            for metric in range(metrics):
-                sums[metric] += weights[row] * values[row, metric]
-        for metric in range(metrics):
-            centre[metric] = sums[metric] / total
-        sums[:] = 0.0
-        for row in range(n):
-            for metric in range(metrics):
-                away = values[row, metric] - centre[metric]
-                sums[metric] += weights[row] * (away * away)
-        for metric in range(metrics):
-            variances[metric] = (sums[metric] + prior_weight * least[metric]) / (n + prior_weight) + floor[metric]
-    return centre, variances
-
-
-def class_distances(values: Any, centres: Any, variances: Any) -> Any:
-    """Return squared distances in standard deviations: shape (n, k), of arrays (n, metrics) and twice (k, metrics)."""
-    distances = np.empty((len(values), len(centres)))
-    for row in range(len(values)):
-        for one in range(len(centres)):
-            distances[row, one] = _distance(values, row, centres[one], variances[one])
-    return distances
-
-
-@compilable
-def _distance(values: Any, row: int, centre: Any, variances: Any) -> float:
-    distance = 0.0
-    for metric in range(len(centre)):
-        away = values[row, metric] - centre[metric]
-        distance += away * away / variances[metric]
-    return distance
-
-
-def cheapest_labels(
-    values: Any,
-    informative: Any,
-    costs: Any,
-    outlier: float,
-    transitions: Any,
-    between: Any,
-    variances: Any,
-    peaks: Any,
-    freedom: float,
-) -> tuple[Any, Any, Any, float]:
-    """Return the classes of all elements that cost the fewest bits together.
-
-    `values`: array of float64, shape (n, axes). Elements along the classes' axes.
-    `informative`: array of bool, shape (n,). False where an element is too short to have a class of its own.
-    `costs`: array of float64, shape (n, k). Bits of each element in each class.
-    `transitions`: array of float64, shape (k, k). Bits of going from one class to another, or staying.
-    `between`: array of float64, shape (k, k, points, axes). Mixtures of two classes, from the first to the second.
-    `variances`: array of float64, shape (k, k, axes). Of mixtures.
-    `peaks`: array of float64, shape (k, k). Bits of an element that lies on a mixture; infinite where elements are not
-    taken for mixtures.
-    Result `labels`: array of int64, shape (n,). A mixture has the class that it has more of.
-    Result `mixed`: array of bool, shape (n,). Which elements are mixtures.
-    Result `bits`: array of float64, shape (n,). Bits of each element in its class, or as a mixture.
-    Result `total`: Bits of all elements and of all transitions. No element counts more than an outlier.
-
-    Notes
-    -----
-    Viterbi's recursion with one step more: the first i elements that end in class b cost
-
-        c(i, b) = min(costs(i, b), outlier)
-                  + min over a of transitions(a, b) + min(c(i − 1, a), c(i − 2, a) + mixture(i − 1, a, b)).
-
-    Ties go to the class of the lower number, and to no mixture. O(n k² points axes).
-    """
-    n, classes = costs.shape
-    previous = np.zeros((n, classes), np.int16)
-    point = np.full((n, classes), -1, np.int16)
-    # The rows c(i − 2, ·), c(i − 1, ·) and c(i, ·) of the recursion; three are enough, as `previous` and `point` hold
-    # the choices.
-    earlier, before, now = np.full(classes, np.inf), np.minimum(costs[0], outlier), np.empty(classes)
-    for i in range(1, n):
-        for b in range(classes):
-            least = np.inf
-            for a in range(classes):
-                spent = before[a] + transitions[a, b]
-                if spent < least:
-                    least, previous[i, b], point[i, b] = spent, a, -1
-                # A mixture's own bits are computed only where they could still pay: its peak bounds them from below.
-                if a == b or not informative[i - 1] or earlier[a] + transitions[a, b] + peaks[a, b] >= least:
-                    continue
-                where, taken = _mixture(values[i - 1], between[a, b], variances[a, b], peaks[a, b], freedom)
-                spent = earlier[a] + transitions[a, b] + taken
-                if spent < least:
-                    least, previous[i, b], point[i, b] = spent, a, where
-            now[b] = least + min(costs[i, b], outlier)
-        earlier, before, now = before, now, earlier
-    labels = np.empty(n, np.int64)
-    mixed = np.zeros(n, np.bool_)
-    bits = np.empty(n)
-    # Backtrack from the cheapest last class; a step over a mixture labels two elements.
-    i, b = n - 1, int(np.argmin(before))
-    while i >= 0:
-        labels[i], bits[i] = b, costs[i, b]
-        a, where = previous[i, b], point[i, b]
-        if i > 0 and where >= 0:
-            i -= 1
-            mixed[i] = True
-            labels[i] = a if 2 * where + 1 <= between.shape[2] else b
-            _, bits[i] = _mixture(values[i], between[a, b], variances[a, b], peaks[a, b], freedom)
-        i -= 1
-        b = a
-    return labels, mixed, bits, np.min(before)
-
-
-@compilable
-def _mixture(value: Any, points: Any, variances: Any, peak: float, freedom: float) -> tuple[int, float]:
-    """Return the mixture of two classes that an element is nearest to, and the element's bits there."""
-    nearest, where = np.inf, 0
-    for at in range(len(points)):
-        distance = 0.0
-        for axis in range(len(value)):
-            difference = value[axis] - points[at, axis]
-            distance += difference * difference / variances[axis]
-        if distance < nearest:
-            nearest, where = distance, at
-    return where, peak + (freedom + len(value)) / 2 * np.log2(1 + nearest / freedom)

@@ -25,7 +25,7 @@ from unperturbed.analysis.compiling import compiled
 from unperturbed.analysis.structure.classes.scaling import RESOLUTION, FloatArray
 from unperturbed.common.extras import load_library
 
-_MODULE = "unperturbed.analysis.structure.kernels"
+_MODULE = "unperturbed.analysis.structure.classes.kernels"
 _FIT = ("const float64[:,::1]" + 3 * ", const float64[::1]" + ", float64, const float64[::1], int64, float64",)
 _DISTANCES = ("const float64[:,::1]" + 2 * ", const float64[:,::1]",)
 

@@ -43,7 +43,7 @@ _POINTS = 16
 _MIXTURE_BITS = 1.0
 """At a change of class, whether the interval before it is a mixture."""
 
-_MODULE = "unperturbed.analysis.structure.kernels"
+_MODULE = "unperturbed.analysis.structure.classes.kernels"
 _ROWS = "const float64[:, ::1]"
 _SIGNATURE = (
     f"{_ROWS}, const boolean[::1], {_ROWS}, float64, {_ROWS}, const float64[:, :, :, ::1], const float64[:, :, ::1], "

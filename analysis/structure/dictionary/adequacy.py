@@ -25,7 +25,6 @@ from unperturbed.analysis.structure.dictionary.candidates import (
     IntegerPrices,
     Lanes,
     SegmentCosts,
-    segment_costs,
 )
 from unperturbed.analysis.structure.dictionary.description_length import has_equal_neighbours
 from unperturbed.analysis.structure.segmentation import Decomposition, decompose_encoded
@@ -287,8 +286,8 @@ class _NullSearch:
         words: list[Codes] = []
         known = self._costs(words)
         for length in lengths:
-            words.append(self._best(self._windows(length), known))
-            known = _lesser(known, self._costs(words[-1:]))
+            words.append(self._best(self._windows(length), known, -1))
+            known = known.beside(self._costs(words[-1:]))
         return words
 
     def side_by_side(self, lengths: Sequence[int]) -> list[Codes]:
@@ -302,10 +301,8 @@ class _NullSearch:
 
     def improve(self, words: Sequence[Codes]) -> list[Codes]:
         """Choose each word anew beside all others as they were."""
-        return [
-            self._best([word, *self._windows(len(word))], self._costs([*words[:number], *words[number + 1 :]]))
-            for number, word in enumerate(words)
-        ]
+        known = self._costs(words)
+        return [self._best([word, *self._windows(len(word))], known, number) for number, word in enumerate(words)]
 
     def _window(self, start: int, length: int) -> Codes:
         return tuple(self.codes[start : start + length].tolist())
@@ -318,20 +315,14 @@ class _NullSearch:
 
     def _costs(self, words: Sequence[Codes]) -> SegmentCosts:
         tried = [word[:LONGEST] for word in words]  # the beginning of longer ones: a lane has no more bits
-        return segment_costs(self.codes, tried, len(self.encoded.alphabet), np.zeros(len(words), np.int32), self.prices)
+        return SegmentCosts.of(
+            self.codes, tried, len(self.encoded.alphabet), np.zeros(len(words), np.int32), self.prices
+        )
 
-    def _best(self, tried: list[Codes], known: SegmentCosts) -> Codes:
+    def _best(self, tried: list[Codes], known: SegmentCosts, without: int) -> Codes:
         """Return the candidate with the least J; of those too long for a lane, the first."""
         if len(tried[0]) > LONGEST:
             return tried[0]
         lanes = Lanes.of(tried, len(self.encoded.alphabet))
-        costs = lanes.costs(self.codes, known, np.zeros(len(tried), np.int32), self.prices)
+        costs = lanes.costs(self.codes, known, np.zeros(len(tried), np.int32), self.prices, without=without)
         return tried[int(lanes.order[int(costs.argmin())])]
-
-
-def _lesser(one: SegmentCosts, other: SegmentCosts) -> SegmentCosts:
-    """Return the lesser of both costs of each segment."""
-    narrow, wide = sorted((one, other), key=lambda costs: costs.shape[1])
-    costs = wide.copy()
-    np.minimum(costs[:, : narrow.shape[1]], narrow, out=costs[:, : narrow.shape[1]])
-    return costs

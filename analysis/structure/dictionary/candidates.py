@@ -36,19 +36,14 @@ LONGEST = 64
 NONE = 1 << 29
 """No cost: more than any, and twice this still fits 32 bits."""
 
-SegmentCosts: TypeAlias = NDArray[np.int32]
-"""The least cost of some words for each segment, by its start and length: shape (n, symbols of a segment).
-
-`NONE` where no word is better than a stretch without one.
-"""
-
 _MODULE = "unperturbed.analysis.structure.dictionary.kernels"
 _PRICES = "int64, boolean, int64, int64"
 _LANES = "const {bits}[:,::1]" + 4 * ", const int32[::1]"
 _WIDTHS = ("uint32", "uint64")
 _WORDS = tuple(f"const int32[::1], {_LANES.format(bits=bits)}, {_PRICES}, const int64[::1]" for bits in _WIDTHS)
 _COSTS = tuple(
-    f"const int32[::1], const int32[:,::1], {_LANES.format(bits=bits)}, {_PRICES}, const int32[::1]" for bits in _WIDTHS
+    f"const int32[::1]{3 * ', const int32[:,::1]'}, int64, {_LANES.format(bits=bits)}, {_PRICES}, const int32[::1]"
+    for bits in _WIDTHS
 )
 _MARKS = tuple(f"{bits}[:,::1], const int64[::1], const int64[::1]" for bits in _WIDTHS)
 
@@ -110,49 +105,79 @@ class Lanes:
         return cls(order, numbers, lengths, firsts, masks)
 
     def costs(
-        self, codes: NDArray[np.int32], known: SegmentCosts, word_prices: NDArray[np.int32], prices: IntegerPrices
+        self,
+        codes: NDArray[np.int32],
+        known: SegmentCosts,
+        word_prices: NDArray[np.int32],
+        prices: IntegerPrices,
+        *,
+        without: int = -1,
     ) -> NDArray[np.int32]:
         """Return the least cost over a dictionary and each candidate: shape (candidates,), in this order.
 
-        `known` are the dictionary's costs, `word_prices` the candidates'. Each is evaluated for segments of up to twice
-        its length at least; beside longer ones, for longer segments too.
+        `known` are the dictionary's costs; `without` is the index of the word that candidates replace, or −1;
+        `word_prices` are the candidates'. Each is evaluated for segments of up to twice its length at least; beside
+        longer ones, for longer segments too.
         """
+        of_words = known.least, known.which, known.second, without
         of_lanes = self.lengths.astype(np.int32), self.firsts, prices.reaches(self.lengths, word_prices), word_prices
         search = compiled(_MODULE, "costs_with", _COSTS)
-        costs: NDArray[np.int32] = search(codes, known, self.masks, *of_lanes, *prices.arguments, prices.symbols)
+        costs: NDArray[np.int32] = search(codes, *of_words, self.masks, *of_lanes, *prices.arguments, prices.symbols)
         return costs
 
 
-def segment_costs(
-    codes: NDArray[np.int32],
-    words: Sequence[Codes],
-    letters: int,
-    word_prices: NDArray[np.int32],
-    prices: IntegerPrices,
-) -> SegmentCosts:
-    """Return the costs of words of up to `LONGEST` symbols for segments of up to twice their length."""
-    if not words:
-        return np.empty((len(codes), 0), np.int32)
-    lanes = Lanes.of(words, letters)
-    before = np.empty(0, np.int64)
-    if prices.is_bounded:
-        before = np.concatenate(([0], np.cumsum(prices.symbols, dtype=np.int64)))
-    of_lanes = word_prices[lanes.order]
-    reaches = prices.reaches(lanes.lengths, of_lanes)
-    order = np.argsort(-reaches, kind="stable")
-    of_words = (lanes.lengths.astype(np.int32), lanes.firsts, reaches, of_lanes)
-    given = np.ascontiguousarray(lanes.masks[:, order]), *(values[order] for values in of_words)
-    costs = compiled(_MODULE, "cheapest_words", _WORDS)(codes, *given, *prices.arguments, before)
-    # Leave out columns that no word reaches: each costs a pass of the loops.
-    reached = int(np.flatnonzero((costs < NONE).any(axis=0)).max(initial=-1)) + 1
-    return np.ascontiguousarray(costs[:, :reached])
+@dataclass(frozen=True, eq=False)
+class SegmentCosts:
+    """Costs of a dictionary's words for each segment, by its start and length; also those without any one word."""
 
+    # least, which: (n, symbols of a segment): The least cost, `NONE` where no word is better than a stretch, and its
+    # word, −1 for none.
+    least: NDArray[np.int32]
+    which: NDArray[np.int32]
+    second: NDArray[np.int32]  # (n, symbols of a segment): The least cost of all other words
 
-def cut_at_gaps(costs: SegmentCosts, positions: NDArray[np.int64]) -> None:
-    """Take segments over a gap between some positions of a sequence, in order, out of their costs."""
-    last = np.append(np.flatnonzero(np.diff(positions) > 1), len(positions) - 1)
-    left = last[np.searchsorted(last, np.arange(len(positions)))] - np.arange(len(positions))
-    costs[np.arange(costs.shape[1]) > left[:, None]] = NONE
+    @classmethod
+    def of(
+        cls,
+        codes: NDArray[np.int32],
+        words: Sequence[Codes],
+        letters: int,
+        word_prices: NDArray[np.int32],
+        prices: IntegerPrices,
+    ) -> SegmentCosts:
+        """Return the costs of words of up to `LONGEST` symbols for segments of up to twice their length."""
+        if not words:
+            none = np.empty((len(codes), 0), np.int32)
+            return cls(none, none, none)
+        lanes = Lanes.of(words, letters)
+        before = np.empty(0, np.int64)
+        if prices.is_bounded:
+            before = np.concatenate(([0], np.cumsum(prices.symbols, dtype=np.int64)))
+        of_lanes = word_prices[lanes.order]
+        reaches = prices.reaches(lanes.lengths, of_lanes)
+        order = np.argsort(-reaches, kind="stable")
+        of_words = (lanes.lengths.astype(np.int32), lanes.firsts, reaches, of_lanes)
+        given = np.ascontiguousarray(lanes.masks[:, order]), *(values[order] for values in of_words)
+        least, which, second = compiled(_MODULE, "cheapest_words", _WORDS)(codes, *given, *prices.arguments, before)
+        # Leave out columns that no word reaches: each costs a pass of the loops.
+        reached = int(np.flatnonzero((least < NONE).any(axis=0)).max(initial=-1)) + 1
+        numbers = np.append(lanes.order[order], -1).astype(np.int32)
+        return cls(*(np.ascontiguousarray(costs[:, :reached]) for costs in (least, numbers[which], second)))
+
+    def beside(self, other: SegmentCosts) -> SegmentCosts:
+        """Return the lesser of both costs of each segment, without which word it is of."""
+        narrow, wide = sorted((self.least, other.least), key=lambda costs: costs.shape[1])
+        costs = wide.copy()
+        np.minimum(costs[:, : narrow.shape[1]], narrow, out=costs[:, : narrow.shape[1]])
+        return SegmentCosts(costs, np.full_like(costs, -1), costs)
+
+    def without_word(self, word: int, positions: NDArray[np.int64]) -> SegmentCosts:
+        """Return the costs of the other words at some positions, in order; no segment spans a gap between them."""
+        costs = np.where(self.which[positions] == word, self.second[positions], self.least[positions])
+        last = np.append(np.flatnonzero(np.diff(positions) > 1), len(positions) - 1)
+        left = last[np.searchsorted(last, np.arange(len(positions)))] - np.arange(len(positions))
+        costs[np.arange(costs.shape[1]) > left[:, None]] = NONE
+        return SegmentCosts(costs, np.full_like(costs, -1), costs)
 
 
 _FINEST = 256.0
@@ -160,16 +185,6 @@ _FINEST = 256.0
 
 _LENGTHS = (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 20, 24, 32, 40, 48, 64)
 """Of windows: variants by a symbol more or less reach those in between."""
-
-
-@dataclass(frozen=True, eq=False)
-class _Beside:
-    """What candidates are evaluated beside: a dictionary, or all of its words but one."""
-
-    codes: NDArray[np.int32]  # The sequence, or the parts of it that change with the word that is replaced
-    prices: IntegerPrices
-    known: SegmentCosts
-    dictionary_bits: float  # Of these words, and of the number of words with one more
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,34 +225,23 @@ class CandidateEvaluator:
         word that candidates replace; with a decomposition `found` only the surroundings of that word's segments are
         evaluated, and only differences of bits mean something.
         """
-        beside = self._beside(found, without)
         lanes = Lanes.of(candidates, len(self.encoded.alphabet))
+        codes, known, prices = self.encoded.codes, self._known, self._integer_prices
+        if found is not None and without >= 0:
+            positions = _surroundings(found, without)
+            codes, known = codes[positions], known.without_word(without, positions)
+            prices = replace(prices, symbols=prices.symbols[positions])
         word_prices = self._rounded(self.prices.further_words(lanes.lengths, self._index_bits(without)))
-        costs = lanes.costs(beside.codes, beside.known, word_prices, beside.prices)
+        costs = lanes.costs(codes, known, word_prices, prices, without=without)
         bits = np.empty(len(candidates))
         bits[lanes.order] = costs * self._resolution + words_bits(lanes.numbers, lanes.lengths, self.code)
-        return bits + self.prices.constant + beside.dictionary_bits
-
-    def _beside(self, found: Decomposition | None, without: int) -> _Beside:
-        """Return what candidates are evaluated beside; all variants of a word need it."""
-        if without not in self._kept:
-            codes, prices, positions = self.encoded.codes, self._integer_prices, None
-            if found is not None and without >= 0:
-                positions = _surroundings(found, without)
-                codes, prices = codes[positions], replace(prices, symbols=prices.symbols[positions])
-            numbers = [number for number in range(len(self.encoded.words)) if number != without]
-            words = [self.encoded.words[number] for number in numbers]
-            word_prices = self._rounded(self.prices.words)[numbers]
-            listed = [tuple(word.tolist()) for word in words]
-            known = segment_costs(codes, listed, len(self.encoded.alphabet), word_prices, prices)
-            if positions is not None:
-                cut_at_gaps(known, positions)
-            self._kept[without] = _Beside(codes, prices, known, dictionary_bits(words, self.code, more=1))
-        return self._kept[without]
+        kept = [word for number, word in enumerate(self.encoded.words) if number != without]
+        return bits + self.prices.constant + dictionary_bits(kept, self.code, more=1)
 
     @cached_property
-    def _kept(self) -> dict[int, _Beside]:
-        return {}
+    def _known(self) -> SegmentCosts:
+        words, prices = [tuple(word.tolist()) for word in self.encoded.words], self._rounded(self.prices.words)
+        return SegmentCosts.of(self.encoded.codes, words, len(self.encoded.alphabet), prices, self._integer_prices)
 
     def _index_bits(self, without: int) -> float:
         """Return the bits of the new word's index: those of the word it replaces, or of one used as often as others."""

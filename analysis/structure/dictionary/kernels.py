@@ -100,15 +100,16 @@ def cheapest_words(
     stretch_price: int,
     before: Any,
 ) -> Any:
-    """Return the least cost of a word for each start and length of a segment.
+    """Return the least cost of a word, its lane, and the least of all others, for each start and length of a segment.
 
-    `_NONE` where a stretch costs no more. Lanes are words, those of the longest reach first; otherwise they are
+    `_NONE` and −1 where a stretch costs no more. Lanes are words, those of the longest reach first; otherwise they are
     as for `costs_with`. `before` are the costs of the symbols before each position as stretches: int64, shape (n + 1,),
     or empty if a stretch bounds nothing.
     """
     count = len(lengths)
     widest = min(reaches[0], len(codes)) if count else 0
-    least = np.full((len(codes), widest), _NONE, np.int32)
+    least, second = np.full((len(codes), widest), _NONE, np.int32), np.full((len(codes), widest), _NONE, np.int32)
+    which = np.full((len(codes), widest), -1, np.int32)
     # Words that reach a length are the first lanes, so each step of a segment goes over as few as possible.
     active = np.zeros(widest, np.int64)
     for at in range(widest):
@@ -122,10 +123,22 @@ def cheapest_words(
             ones, distances, full, whole, firsts, codes[start - 1] if start else -1, merging, edit, merged_price
         )
         for at in range(min(widest, len(codes) - start)):
-            best = _extend(ones, masks, codes[start + at], distances, active[at], edit)
-            if not len(before) or best < stretch_price + before[start + at + 1] - before[start]:
-                least[start, at] = best
-    return least
+            lanes = active[at]
+            best = _extend(ones, masks, codes[start + at], distances, lanes, edit)
+            if len(before) and best >= stretch_price + before[start + at + 1] - before[start]:
+                continue
+            # The search for the cheapest lane and the second minimum run only where a word beats a stretch, which is
+            # rare; the loop over all lanes in `_extend` stays without a branch.
+            cheapest = 0
+            while cheapest < lanes - 1 and distances[cheapest] != best:
+                cheapest += 1
+            least[start, at], which[start, at] = best, cheapest
+            distances[cheapest] = _NONE
+            following = np.int32(_NONE)
+            for lane in range(lanes):
+                following = min(following, distances[lane])
+            distances[cheapest], second[start, at] = best, following
+    return least, which, second
 
 
 @compilable
@@ -158,7 +171,10 @@ def _relax(ahead: Any, here: int, there: int, price: Any) -> None:
 
 def costs_with(
     codes: Any,
-    known: Any,
+    least: Any,
+    which: Any,
+    second: Any,
+    without: int,
     masks: Any,
     lengths: Any,
     firsts: Any,
@@ -173,14 +189,15 @@ def costs_with(
     """Return the least cost of a decomposition over the dictionary and each candidate.
 
     `codes`: array of int32, shape (n,). The sequence.
-    `known`: array of int32, shape (n, widest). Costs of the dictionary's own words, from `cheapest_words`.
+    `least`, `which`, `second`: array of int32, shape (n, widest). Costs of the dictionary's own words, see
+    `SegmentCosts`; the word `without` is not among them.
     `masks`: array of uint32 or uint64, shape (symbols, candidates). Bits where a candidate has a symbol, the word's end
     at the highest one. It has no more symbols than there are bits.
     `lengths`, `firsts`, `reaches`, `prices`: array of int32, shape (candidates,). Of each candidate; its first symbol;
     symbols of its longest segment. Neighbours of like reach are evaluated together, which is faster.
     Result: array of int32, shape (candidates,). The least cost with each.
     """
-    size, widest = known.shape
+    size, widest = least.shape
     costs = np.empty(len(lengths), np.int32)
     edit, nothing = np.int32(edit_price), np.int32(_NONE)
     for first in range(0, len(lengths), _LANES):
@@ -217,7 +234,9 @@ def costs_with(
             )
             there = here
             for at in range(min(max(widest, reach), size - start)):
-                price = known[start, at] if at < widest else nothing
+                price = nothing
+                if at < widest:
+                    price = least[start, at] if which[start, at] != without else second[start, at]
                 there = there + 1 if there < rows - 1 else 0
                 if at < reach:
                     _step(ones, of_lanes, codes[start + at], distances, ahead, here, there, edit, price)

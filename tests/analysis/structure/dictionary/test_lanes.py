@@ -10,10 +10,9 @@ from unperturbed.analysis.structure.dictionary.candidates import (
     NONE,
     IntegerPrices,
     Lanes,
+    SegmentCosts,
     Windows,
-    cut_at_gaps,
     extended_ends,
-    segment_costs,
     word_variants,
 )
 
@@ -72,13 +71,12 @@ def test_a_candidate_costs_what_the_recursion_says(case, data):
     without = data.draw(st.integers(-1, len(words) - 1))
     sequence = np.array(codes, np.int32)
     kept = [number for number in range(len(words)) if number != without]
-    of_kept = np.array([of_words[number] for number in kept], np.int32)
-    known = segment_costs(sequence, [words[number] for number in kept], 3, of_kept, prices)
+    known = SegmentCosts.of(sequence, words, 3, np.array(of_words, np.int32), prices)
     together = Lanes.of(tried, 3)
-    costs = together.costs(sequence, known, np.array(of_tried, np.int32)[together.order], prices)
+    costs = together.costs(sequence, known, np.array(of_tried, np.int32)[together.order], prices, without=without)
     for lane, number in enumerate(together.order.tolist()):
         alone = Lanes.of([tried[number]], 3)
-        cost = alone.costs(sequence, known, np.array([of_tried[number]], np.int32), prices)[0]
+        cost = alone.costs(sequence, known, np.array([of_tried[number]], np.int32), prices, without=without)[0]
         beside = [*(words[one] for one in kept), tried[number]]
         beside_prices = [*(of_words[one] for one in kept), of_tried[number]]
         assert cost == least(codes, beside, beside_prices, prices)
@@ -91,7 +89,7 @@ def test_many_candidates_of_any_length_at_once():
     codes = rng.integers(0, 4, 150).astype(np.int32)
     prices = IntegerPrices(2, None, 5, np.ones(150, np.int32))
     tried = [tuple(rng.integers(0, 4, length).tolist()) for length in rng.integers(1, 65, 300).tolist()]
-    known = segment_costs(codes, [(0, 1, 2)], 4, np.array([1], np.int32), prices)
+    known = SegmentCosts.of(codes, [(0, 1, 2)], 4, np.array([1], np.int32), prices)
     lanes = Lanes.of(tried, 4)
     costs = lanes.costs(codes, known, np.full(300, 3, np.int32), prices)
     for lane in range(0, 300, 7):
@@ -101,13 +99,12 @@ def test_many_candidates_of_any_length_at_once():
 
 
 def test_around_a_word_s_segments_no_segment_goes_over_a_gap():
-    there = np.array([0, 1, 6, 7, 8])
-    codes = np.array([0, 1, 2, 0, 1, 2, 0, 1, 2], np.int32)[there]
-    prices = IntegerPrices(1, None, 90, np.full(5, 90, np.int32))
-    known = segment_costs(codes, [(0, 1)], 3, np.zeros(1, np.int32), prices)
-    cut_at_gaps(known, there)
-    assert known[0].tolist() == [1, 0, NONE, NONE]  # of 0 1, then the gap
-    assert known[2].tolist() == [1, 0, 1, NONE]
+    codes = np.array([0, 1, 2, 0, 1, 2, 0, 1, 2], np.int32)
+    prices = IntegerPrices(1, None, 90, np.full(9, 90, np.int32))
+    known = SegmentCosts.of(codes, [(0, 1), (2,)], 3, np.zeros(2, np.int32), prices)
+    near = known.without_word(1, np.array([0, 1, 6, 7, 8]))
+    assert near.least[0].tolist() == [1, 0, NONE, NONE]  # of 0 1, then the gap
+    assert near.least[2].tolist() == [1, 0, 1, NONE]
 
 
 def test_windows_are_all_there_are_where_they_are_few():
@@ -155,7 +152,7 @@ def test_words_up_to_a_lane_s_bits(length):
     word = tuple(rng.integers(0, 3, length).tolist())
     codes = np.array(word * 2, np.int32)
     prices = IntegerPrices(1, None, None, np.zeros(len(codes), np.int32))
-    nothing = segment_costs(codes, [], 3, np.zeros(0, np.int32), prices)
+    nothing = SegmentCosts.of(codes, [], 3, np.zeros(0, np.int32), prices)
     assert Lanes.of([word], 3).costs(codes, nothing, np.array([7], np.int32), prices).tolist() == [14]
 
 
