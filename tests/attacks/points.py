@@ -44,7 +44,7 @@ POINTS = (
     Point("runs are planned", "harness.campaign.manifest:Manifest.plan"),
     Point("runs are opened again", "harness.campaign.manifest:Manifest.reopen"),
     Point("lost runs are looked for", "harness.campaign.execution:reopen_lost"),
-    Point("a run's folder is made", "harness.campaign.attempts:make_empty_folder"),
+    Point("a run's folder is made", "harness.campaign.execution:make_empty_folder"),
     Point("a run starts", "harness.campaign.manifest:Manifest.start"),
     Point("a record file is made", "harness.campaign.run:create_record_file"),
     Point("a process is started", "common.supervision:start"),

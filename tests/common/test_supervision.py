@@ -19,7 +19,7 @@ from unperturbed.common import supervision
 FAMILY = "sleep 300 & (sleep 300; true) & sleep 1; echo $$ > ready; wait"
 """Ready after a second: the watcher learns of a session some microseconds after it began, on a busy host later."""
 
-IN_A_BUILD = {"instrument.compiler.facts", "instrument.layout.relink", "instrument.compiler.processes"}
+IN_A_BUILD = {"instrument.layout", "instrument.compiler.processes"}
 """Parts of the compiler wrapper: it runs in the session of a build."""
 
 OUTLIVING = {"harness.nodes.engines"}

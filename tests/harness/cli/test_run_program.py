@@ -62,7 +62,7 @@ def test_from_a_command_to_a_verdict_and_its_spec(program: Path) -> None:
     assert "8 of them are done already" in by_spec.stderr
     other = unperturbed(program, "run", *FEW, "--", "./phases", "1")
     assert other.returncode == 1
-    assert "too few intervals" in other.stderr
+    assert "too short for enough intervals" in other.stderr
     assert not (program / "campaigns" / "phases-2.yaml").exists()
 
 
@@ -108,7 +108,7 @@ def test_a_program_that_prints_another_thing_each_time_and_ends_otherwise(tmp_pa
         (["--runs", "3", "x.yaml"], 2, "--runs: this option needs a program after --"),
         (["--", "./nothing"], 2, "is not a program here or on the PATH"),
         (["--", "sh", "-c", "kill -SEGV $$"], 1, "was killed by signal 11, unmeasured"),
-        (["--", "true"], 1, "too few intervals"),
+        (["--", "true"], 1, "too short for enough intervals"),
         (["--env", "NO_SUCH_VARIABLE", "--", "true"], 2, "give it as NO_SUCH_VARIABLE=VALUE"),
         (["--interval", "5 m", "--", "true"], 2, "`m` is not a unit of a duration"),
         (["--metrics", "PAPI_TOT_INSS", "--", "true"], 2, "did you mean `PAPI_TOT_INS`?"),
