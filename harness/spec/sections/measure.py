@@ -313,7 +313,7 @@ def _check_event(draft: Draft, path: YamlPath, event: object) -> None:
     if "kernel" in means and draft.value("measure", "source") == "simulated":
         draft.report_key(
             path,
-            "the kernel's probes do not work in a simulated program: measure its real counters (source: perf_event), "
+            "kernel probes do not work in a simulated program: measure its real counters (source: perf_event), "
             "or compile the metric in",
         )
     if means & PRELOADED and draft.value("program", "shell") is True and not draft.has("program", "build"):

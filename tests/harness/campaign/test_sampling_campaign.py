@@ -197,7 +197,7 @@ def test_what_only_the_simulator_counts_the_observer_cannot(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("changes", "code", "said"),
     [
-        ({"measure__os": ["blocks_read"]}, 2, "take `bytes_read`"),
+        ({"measure__os": ["blocks_read"]}, 2, "use `bytes_read`"),
         ({"measure__observer_cpu": 4000}, 3, "4000 is not among the processors allowed here"),
     ],
 )

@@ -151,7 +151,7 @@ def test_what_is_refused(recorded: Path, tmp_path: Path) -> None:
     assert "exists and is not empty" in refusal(*imported, "base", "--as", "x", "-o", "campaign")
     assert "put --as NAME after the files" in refusal(*imported, "base", *out)
     assert "are the same, byte for byte" in refusal(*imported, "base", "--as", "a", "base/run0.csv", "--as", "b", *out)
-    assert "means something else" in refusal(*imported, "base", "--as", "anchor", *out)
+    assert "this name is reserved" in refusal(*imported, "base", "--as", "anchor", *out)
     assert "no such configuration" in refusal(*imported, "base", "--as", "b", "--baseline", "a", *out)
     assert "not all runs have this metric" in refusal(*imported, "base", "--as", "b", "--align-on", "IPC", *out)
     assert "-o CAMPAIGN" in refusal(*imported, "base", "--as", "b")

@@ -343,7 +343,7 @@ def test_wrong_usage_is_exit_code_2(
         ("a.csv", "x,x\n1,2\n", "two columns are named x"),
         ("a.csv", "x,\n1,2\n", "column 2 has no name"),
         ("a.csv", "x;y\n1;2\n", "separate columns by commas"),
-        ("a.csv", "", "no table can be read"),
+        ("a.csv", "", "cannot read a table"),
         ("a.csv", "x,y\n1,2\n", "no column of the table can be analysed"),
         ("a.csv", "x,y\n1,2,3\n", "line 2 has 3 fields, and the first line names 2 columns"),
         ("a.parquet", "no parquet", "not a readable Parquet file"),
