@@ -64,7 +64,7 @@ def to_polars(table: Any) -> pl.DataFrame:
         return frame.to_polars()
     except (TypeError, pl.exceptions.PolarsError) as error:
         raise DataError(
-            f"a {type(table).__name__} is not a table; give a frame of polars, pandas or pyarrow, or a mapping of "
+            f"this is not a table: {type(table).__name__}; give a frame of polars, pandas or pyarrow, or a mapping of "
             f"names to columns ({error})"
         ) from None
 

@@ -252,7 +252,7 @@ def test_a_page_without_figures_comes_to_rest(elsewhere: tuple[ReportPage, Path]
     page, _ = elsewhere
     page.wait_drawn()
     assert page.drawn() == {}
-    assert "There is no verdict" in page.text(".answer")
+    assert "No verdict" in page.text(".answer")
     assert page.console() == []
 
 

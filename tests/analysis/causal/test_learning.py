@@ -156,7 +156,7 @@ def test_an_edge_that_no_formula_uses_is_told_of():
 
 
 def test_two_rows_are_refused():
-    with pytest.raises(DataError, match="2 rows are too few to learn from; 3 are the minimum"):
+    with pytest.raises(DataError, match="2 rows are too few to learn from; give at least 3"):
         learn(pl.DataFrame({"x": [1.0, 2.5], "y": [2.0, 7.25]}))
 
 

@@ -250,7 +250,7 @@ def test_bad_input() -> None:
         diagnose(REFERENCES, play(1, unit="ms"))
     with pytest.raises(ValueError, match="at least one reference"):
         diagnose([], play(1))
-    with pytest.raises(ValueError, match="distances are"):
+    with pytest.raises(ValueError, match="distances must be"):
         diagnose(REFERENCES, play(1), distances=["manhattan"])  # type: ignore[list-item]
     with pytest.raises(ValueError, match="needs a distance"):
         diagnose(REFERENCES, play(1), method="paper")

@@ -159,7 +159,7 @@ def test_a_fresh_baseline_is_what_certificates_are_held_against(campaign, refere
 
 def test_too_few_runs_are_refused(campaign, reference):
     judge = TraceJudge(lambda subset, repetitions: campaign(subset, repetitions)[1:], reference)
-    with pytest.raises(DataError, match=r"measure\(\(a\), 3\) gave 2 traces, and 3 traces are needed"):
+    with pytest.raises(DataError, match=r"measure\(\(a\), 3\) gave 2 traces, but 3 traces are needed"):
         judge.explore(("a",), 3)
 
 
@@ -167,7 +167,7 @@ def test_a_missing_pass_is_refused():
     campaign = Campaign(passes=("main",))
     judge = TraceJudge(campaign, {name: campaign.baseline(name) for name in ("main", "caches")})
     with pytest.raises(
-        DataError, match="3 traces of pass main, and 3 traces of pass main, 3 traces of pass caches are needed"
+        DataError, match="3 traces of pass main, but 3 traces of pass main, 3 traces of pass caches are needed"
     ):
         judge.explore(("a",), 3)
 

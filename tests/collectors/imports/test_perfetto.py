@@ -111,7 +111,9 @@ def test_bad_files(tmp_path: Path) -> None:
         '[{"ph": "C", "ts": "x", "name": "a", "args": {"a": 1}}]': "event 0: a counter needs name, ts and args",
         '[{"ph": "C", "ts": 1, "name": "a", "args": {"a": 1}}]': "every counter has at most one value",
         "[" * 100_000: "t.json:1: not JSON: it is cut off or damaged",
-        json.dumps([{"ph": "C", "ts": at, "name": "\ud800", "args": {"a": 1}} for at in (1, 2)]): "half of a pair",
+        json.dumps(
+            [{"ph": "C", "ts": at, "name": "\ud800", "args": {"a": 1}} for at in (1, 2)]
+        ): "half of a surrogate pair",
     }.items():
         (tmp_path / "t.json").write_text(text)
         with pytest.raises(DataError, match=message):

@@ -166,7 +166,8 @@ def test_runs_say_what_they_are_of_and_those_of_another_program_are_refused(meas
     refused = unperturbed(measured, "run", spec)
     assert refused.returncode == 2
     assert (
-        f"the program has changed since this campaign was started (it was {named}, it is {changed})" in refused.stderr
+        f"the program has changed since this campaign was started (it was {named}, it is now {changed})"
+        in refused.stderr
     )
     assert "Traceback" not in refused.stderr
     # It is still judged by what was recorded, and goes on once the program is put back.

@@ -158,7 +158,9 @@ def test_a_key_whose_model_is_lax_or_whose_name_is_taken_is_refused(distribution
             "from pydantic import Field", "from pydantic import BaseModel, Field"
         )
     )
-    with pytest.raises(HostError, match=r"power_key:POWER of power .* TypeError: the model of the key power derives"):
+    with pytest.raises(
+        HostError, match=r"power_key:POWER of power .* TypeError: the model of the key power must derive"
+    ):
         load_spec(spec)
     (distribution / "power_key.py").write_text(TOY.replace('"power", Power', '"measure", Power'))
     sys.modules.pop("power_key", None)
@@ -176,7 +178,7 @@ def test_a_new_field_of_a_section_is_its_field_alone(monkeypatch: pytest.MonkeyP
     assert load_spec(spec).measure.warm_up == 3
     line = spec.read_text().splitlines().index("  warm_up: 3") + 1
     assert _faults(spec.read_text().replace("warm_up: 3", "warm_up: 10"), spec.parent) == [
-        f"f:{line}:12: `warm_up` is 10, and must be at most 9: the cache is warm by then"
+        f"f:{line}:12: `warm_up` is 10, but must be at most 9: the cache is warm by then"
     ]
     assert _faults(spec.read_text().replace("warm_up:", "warmup:"), spec.parent) == [
         f"f:{line}:3: unknown key `warmup`; did you mean `warm_up`?"

@@ -239,8 +239,8 @@ def test_the_least_time_of_several_native_runs_is_taken(tmp_path: Path) -> None:
     assert {run: after[run] for run in before} == before
     quick, columns = read_sweep(campaign)
     assert (quick["time_s"] < 0.3).all()
-    assert columns["time_s"].meaning.endswith("; the least of 3 runs")
-    assert columns["cpu_s"].meaning.endswith("; the least of 3 runs")
+    assert columns["time_s"].meaning.endswith("; the minimum of 3 runs")
+    assert columns["cpu_s"].meaning.endswith("; the minimum of 3 runs")
     assert set(read_sweep_facts(campaign)["rows"][0]["runs"]) == {"native", "native-2", "native-3"}
 
     fewer = unperturbed(tmp_path, "run", write_sweep_spec(tmp_path, **changes))

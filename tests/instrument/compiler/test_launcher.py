@@ -449,7 +449,7 @@ def test_own_errors(launcher):
     configuration.write_bytes(b"Cgcc\0")
     assert "this is not a configuration of the launcher" in shop.call("-c", "x.c", code=2).stderr
     configuration.write_bytes(fields.replace(b"Cgcc\0", b"Cno-such-compiler\0"))
-    assert "cannot run the compiler no-such-compiler (No such file" in shop.call("--version", code=2).stderr
+    assert "the compiler no-such-compiler cannot be run (No such file" in shop.call("--version", code=2).stderr
     configuration.unlink()
     assert f"{configuration}: the toolchain's configuration cannot be read" in shop.call("-c", "x.c", code=2).stderr
 

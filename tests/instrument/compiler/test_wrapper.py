@@ -542,7 +542,7 @@ def test_own_errors(tmp_path, shop):
     assert "not a settings file" in call("--settings", str(broken), "--", "gcc")
     broken.write_text(json.dumps({**json.loads(settings.read_text()), "runtime": [str(tmp_path / "gone.c")]}))
     (shop.folder / "main.o").touch()
-    assert "gone.c cannot be read (No such file" in call(
+    assert "gone.c (No such file or directory)" in call(
         "--settings", str(broken), "--", "gcc", "main.o", "-o", str(tmp_path / "x")
     )
     bad = tmp_path / "bad.c"

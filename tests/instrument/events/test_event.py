@@ -60,7 +60,7 @@ def test_events_are_read_and_written_back(mapping, event):
         ),
         ({"enter": "f", "call": "g"}, "it has enter and call"),
         ({}, "an event must be a mapping such as {enter: function}"),
-        (["enter"], "an event is a mapping"),
+        (["enter"], "an event must be a mapping"),
         ({"enter": 3}, "enter: 3 is not text"),
         ({"enter": ""}, "enter: '' is not text"),
         ({"enter": "f g"}, "enter: 'f g' does not have the form of its target: a function's name"),

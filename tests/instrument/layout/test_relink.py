@@ -348,7 +348,7 @@ def test_a_link_that_cannot_be_made_again_says_why(project, tmp_path):
     with pytest.raises(RunError, match="read its source from standard input"):
         relink(shop.toolchain.folder, piped)
     shutil.rmtree(shop.folder)
-    with pytest.raises(RunError, match=r"its folder .* is gone"):
+    with pytest.raises(RunError, match=r"whose folder .* is gone"):
         relink(shop.toolchain.folder, made)
 
 

@@ -653,7 +653,7 @@ def test_only_pythons_are_asked(tmp_path: Path) -> None:
     assert sites(["./tool"], "tool.f", folder=tmp_path).sites[0].line == 2
     for command, message in (
         ("./by_env", "started by env"),
-        ("./shell", "a script that /bin/sh runs"),
+        ("./shell", "a script run by /bin/sh"),
         ("./isolated", "-I runs isolated"),
         ("/bin/sh", "not a Python program"),
         ("nowhere", "no such program"),
@@ -679,7 +679,7 @@ def test_what_a_run_gets(tmp_path: Path) -> None:
         hooked([sys.executable, "-O", "-c", "pass"], tmp_path, surroundings(), "json.dumps")["PYTHONPATH"]
         != hook_folder
     )
-    with pytest.raises(SpecError, match="256 at most"):
+    with pytest.raises(SpecError, match="exceed the limit of 256"):
         hooked(command, tmp_path, surroundings(), *["a.b"] * 257)
 
 

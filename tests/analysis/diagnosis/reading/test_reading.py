@@ -329,7 +329,7 @@ def test_a_pattern_of_the_user() -> None:
     assert told(trace) == [(43201500000000, "open", "net", "INFO"), (43202250000000, "retry", "net", "WARN")]
     assert trace.reading is not None
     assert [(bad.number, bad.text) for bad in trace.reading.first_bad_lines] == [(4, "noise")]
-    with pytest.raises(DataError, match="name \\(\\?P<time>"):
+    with pytest.raises(DataError, match="it needs \\(\\?P<time>"):
         read(log, pattern="(?P<time>.)")
     with pytest.raises(DataError, match="not a regular expression"):
         read(log, pattern="(")

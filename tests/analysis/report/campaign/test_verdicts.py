@@ -143,7 +143,7 @@ def test_campaign_sentence_names_every_configuration_once():
         verdicts.campaign_sentence(found[:1])
         == "heavy is perturbed: measuring changed how the program's metrics move together."
     )
-    assert verdicts.campaign_sentence([]).startswith("There is no verdict")
+    assert verdicts.campaign_sentence([]).startswith("No verdict")
 
 
 def test_campaign_sentence_of_many_configurations_names_a_few():
