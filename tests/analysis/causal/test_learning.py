@@ -332,7 +332,7 @@ class TestBadInput:
             learn(pl.DataFrame(table))
 
     def test_a_table_that_is_none_is_refused(self):
-        with pytest.raises(DataError, match="a list is not a table"):
+        with pytest.raises(DataError, match="this is not a table: list"):
             learn([1, 2])
 
     def test_rows_with_gaps_can_be_left_out(self):
