@@ -1,1 +1,1 @@
-"""What the numbers mean: alignment, perturbation, report."""
+"""Analyses of traces, logs and tables: perturbation, alignment, partition, diagnosis, phases, causal models."""

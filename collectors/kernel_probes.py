@@ -42,7 +42,7 @@ class ProbePlace(Protocol):
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """Its name in messages."""
 
     @property
     def path(self) -> Path:
@@ -228,7 +228,7 @@ def _map(place: ProbePlace) -> mmap.mmap:
 
 @dataclass(frozen=True)
 class HitCost:
-    """What a hit takes of the program's time."""
+    """Time that a hit costs the program."""
 
     cheap_ns: float  # Where the kernel emulates the probed instruction, as a push or a nop
     dear_ns: float  # Where the processor steps over it

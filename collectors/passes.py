@@ -213,7 +213,7 @@ def _offer(record: Source, again: Sequence[str], left: Sequence[str], request: R
 
 
 def _split_sets(counted: Sequence[Pass], left: Sequence[str], request: Request) -> frozenset[str]:
-    """Return metrics of sets of which a source took a part alone: a pass has one source."""
+    """Return metrics of sets that a source took in part: a pass has one source."""
     taken = {metric.name for item in counted for metric in item.metrics}
     split: frozenset[str] = frozenset()
     for names in request.together:

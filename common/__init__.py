@@ -1,1 +1,1 @@
-"""What every part may use and that uses none of them: wording of numbers and names, and what is found by itself."""
+"""Helpers that every part may use and that use none of them: wording, tables, caches, extensions."""

@@ -15,7 +15,7 @@ Library = Literal["polars", "pandas", "pyarrow"]
 
 
 class HasFrame(Protocol):
-    """What can be written as a polars frame."""
+    """An object that polars can read as a frame."""
 
     def to_frame(self) -> pl.DataFrame:
         """Return it as a tidy polars frame."""

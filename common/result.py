@@ -1,4 +1,4 @@
-"""What every result of an analysis has in common: it can be read, tabulated, stored and opened as a page."""
+"""The common base of all results of analyses: a result can be read, tabulated, stored and opened as a page."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 Tone = Literal["", "good", "bad", "shifted", "undecided", "quiet", "strong"]
-"""What a cell's colour means; pages have a class of this name."""
+"""Meaning of a cell's colour; pages have a class of this name."""
 
 _STYLES: dict[Tone, str] = {
     "": "",

@@ -10,7 +10,7 @@ GOOD, BAD, SHIFTED, UNDECIDED, NOTE = "✓", "✗", "~", "?", "!"
 """The signs of verdicts and of findings, everywhere."""
 
 FORBIDDEN = "\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff"
-"""What no text of others may bring to a page or a terminal, as a class of a regular expression has it.
+"""Characters that untrusted text must not contain, as a class of a regular expression.
 
 Controls but for tab and line ends; signs that turn the direction of all that follows them; halves of surrogate pairs,
 which undecodable bytes in paths and in a program's output become.

@@ -1,1 +1,1 @@
-"""What a campaign is and how it runs: spec, plan, builds, launching, manifest, host checks, command line."""
+"""Campaigns and the commands on them: spec, plan, builds, launching, manifest, host checks, command line."""

@@ -182,7 +182,7 @@ class CompilerCommand(NamedTuple):
 
 
 class Added(NamedTuple):
-    """What a link gets beside its own inputs."""
+    """Arguments that a link gets beside its own inputs."""
 
     # before, after: Words before all others, and after them.
     before: tuple[str, ...] = ()

@@ -178,7 +178,7 @@ _SECTIONS = {
     "d": ".data",
     "b": ".bss",
 }
-"""What is padded. Linkers gather unlikely code before all other, `main` (.text.startup) between the two."""
+"""Padded sections. Linkers gather unlikely code before all other, `main` (.text.startup) between the two."""
 
 
 class _Operand(NamedTuple):

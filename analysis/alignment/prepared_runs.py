@@ -93,7 +93,7 @@ def percentile(ascending: FloatArray, percent: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class PreparedRun:
-    """What all alignments of a run need of it."""
+    """A run, prepared for all of its alignments."""
 
     on: tuple[str, ...]  # Metrics to align on
     rows: FloatArray  # (intervals, metrics): Their values

@@ -56,7 +56,7 @@ class _Measured:
 
     @property
     def amount_of(self) -> str:
-        """What is measured, behind the number: "late", "of a stream's events"."""
+        """The measured quantity, written behind the number: "late", "of a stream's events"."""
         return self.unit.removeprefix("ticks").strip()
 
 

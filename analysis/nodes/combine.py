@@ -6,7 +6,7 @@ Two claims are made, and they have different errors:
   enter, and their errors are the spreads between runs within nodes. Runs of all nodes pooled would put the differences
   between nodes into the spread (power is lost), or into the change where the shares are unequal (in a third of
   campaigns without an effect, see `docs/evidence/nodes.md`).
-- *This type of node*: the mean change over all nodes of which these are a sample. What a configuration does may vary
+- *This type of node*: the mean change over the population of nodes that these sample. A configuration's effect may vary
   from node to node, so the errors are the spread of the changes between nodes, with n - 1 degrees of freedom. With
   fewer than 4 nodes that spread is almost unknown, and no claim is made.
 

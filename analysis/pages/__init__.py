@@ -1,1 +1,1 @@
-"""What every page shares: its frame, its parts, its figures, its words; `report.css`, `report.js`, plotly.js."""
+"""Shared parts of all pages: the frame, its parts, its figures, its words; `report.css`, `report.js`, plotly.js."""

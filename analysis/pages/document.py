@@ -21,7 +21,7 @@ _POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; "
     "form-action 'none'"
 )
-"""What the browser lets the page do: run what stands in it. It cannot fetch anything, whatever a metric is called."""
+"""Content security policy: the page runs its own scripts and cannot fetch anything, whatever a metric is called."""
 
 _RADIO_MOST = 3
 

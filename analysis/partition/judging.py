@@ -307,7 +307,7 @@ def _cost(subset: Subset, verdict: Verdict, traces: Sequence[Trace]) -> Cost:
 
 @dataclass(frozen=True)
 class ObservedChanges:
-    """What runs of a subset have shown, on Fisher's scale."""
+    """Changes seen in the runs of a subset, on Fisher's scale."""
 
     # reference_z, effect_z, standard_error: (changes,): Mean of the reference runs, change, and its standard error.
     reference_z: FloatArray

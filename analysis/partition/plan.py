@@ -28,7 +28,7 @@ certify against, to certify."""
 
 @dataclass(frozen=True)
 class Cost:
-    """What measuring a subset added.
+    """Overhead of measuring a subset.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class SubsetOutcome:
-    """What the runs of one subset show.
+    """The result of one subset's runs.
 
     Attributes
     ----------

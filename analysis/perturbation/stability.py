@@ -21,7 +21,7 @@ _NAMED = 3
 
 @dataclass(frozen=True)
 class RunStatistics:
-    """What is looked at, run by run."""
+    """Values of the baseline's runs that are tested for drift and outliers."""
 
     labels: tuple[str, ...]  # Of the columns
     # (runs, columns): On a scale on which runs of one program vary alike: Fisher's z, or totals divided by their
@@ -97,7 +97,7 @@ class OutlierRun:
 
 @dataclass(frozen=True)
 class Stability:
-    """What is known of the baseline's steadiness.
+    """Results on the baseline's steadiness.
 
     Attributes
     ----------

@@ -47,7 +47,7 @@ MethodName = Literal["runs", "paper", "bootstrap"]
 within single runs, where there are too few for the first (`bootstrap`: weaker)."""
 
 OriginName = Literal["counting", "layout", "both", "unclear"]
-"""What a change comes from, told by a sham build: see `layout`."""
+"""The origin of a change, by a sham build: see `layout`."""
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Overhead:
-    """What measuring added, relative to the reference.
+    """Overhead of measuring, relative to the reference.
 
     Attributes
     ----------

@@ -36,7 +36,7 @@ CAPTIONS = {
     "alignment-path": "Horizontal or vertical pieces: one run waits while the other continues.",
     "alignment-scores": "0 means that the aligned intervals hold the same milestone.",
 }
-"""What stands below the figure of a name."""
+"""Captions of the figures, by name."""
 
 _POINTS = 500
 _WARP_LINES = 70

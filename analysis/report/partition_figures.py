@@ -37,8 +37,8 @@ _KINDS = {
     "certified": ("✓", "@unperturbed", "@card"),
     "not certified": ("✗", "@perturbed", "@card"),
 }
-"""What a measurement found: its sign, the colours of its ground, and of sign and edge. What certifies is solid, what
-only searches is pale."""
+"""Marks of a measurement's result: its sign, the colours of its ground, and of sign and edge. A certification is
+solid, a search's measurement is pale."""
 
 _PARTS = {
     "search": ("together", "alone", "search", "improve"),

@@ -143,7 +143,7 @@ class StructuralComparison(Result):
 
     @cached_property
     def habitual_edits(self) -> tuple[HabitualEdit, ...]:
-        """What most segments of a word lack, or have in addition, and those of the first run did not."""
+        """Symbols that most segments of a word lack or add, unlike those of the first run."""
         before = {key: times / many for key, times, many in _edits_by_position(self.first.dictionary.decomposition)}
         return tuple(
             HabitualEdit(*key, times, many)

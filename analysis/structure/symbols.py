@@ -27,7 +27,7 @@ Word: TypeAlias = str | tuple[Hashable, ...]
 
 @runtime_checkable
 class HasSymbols(Protocol):
-    """What is used of a structural sequence here: its symbols."""
+    """The part of a structural sequence that is used here: its symbols."""
 
     @property
     def symbols(self) -> NDArray[np.int32]:

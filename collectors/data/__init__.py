@@ -1,4 +1,4 @@
-"""What all parts exchange: traces, tables of sweeps, and metrics derived from others."""
+"""Data that all parts exchange: traces, tables of sweeps, and metrics derived from others."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ _TYPES: Mapping[str, type[pl.DataType]] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Column:
-    """What one column of a sweep's table holds.
+    """Description of one column of a sweep's table.
 
     Attributes
     ----------

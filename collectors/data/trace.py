@@ -53,7 +53,7 @@ _FILE = "trace.parquet"
 
 @dataclass(frozen=True)
 class Metric:
-    """What one column of a trace holds.
+    """Description of one column of a trace.
 
     Attributes
     ----------

@@ -31,7 +31,7 @@ _BLANK = re.compile(r"#\s*GID (Metrics|Event)Count CpuCount ")
 _ROW = re.compile(r"\s*\d+[\s,|]+\d+[\s,|]+\d+[\s,|]+\d")
 _UNIT = re.compile(r"\s*\[(?P<unit>[^\]]+)\]$")
 _MEANS = ("MHz", "%", "C", "")
-"""Units of which threads have a mean and no sum; metrics without a unit are ratios, such as CPI."""
+"""Units that are averaged over threads and not summed; metrics without a unit are ratios, such as CPI."""
 _LAST_S = 9.2e9
 """The last time in nanoseconds of 64 bits [s]."""
 

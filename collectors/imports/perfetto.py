@@ -40,7 +40,7 @@ _COUNTER_TYPE = 4
 _INCREMENTAL_CLOCKS = 64
 """Clocks from this number on are a sequence's own."""
 _OWN_COUNTS = "an interval's count"
-"""What this tool's exports say of counters whose values stand at the beginning of their intervals."""
+"""The mark by which this tool's exports name counters whose values stand at the beginning of their intervals."""
 
 
 class _CutOffError(Exception):

@@ -253,4 +253,4 @@ _FATAL: Mapping[Mark, str] = MappingProxyType(
         "whom that program becomes",
     }
 )
-"""What was noticed in a run whose counts are not to be believed."""
+"""Marks of a run whose counts cannot be believed."""

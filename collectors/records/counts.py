@@ -167,7 +167,7 @@ PARTS: tuple[tuple[str, str], ...] = (
     ("perf::minor-faults", "perf::page-faults"),
     ("perf::major-faults", "perf::page-faults"),
 )
-"""Pairs of metrics of which the first counts a part of what the second counts."""
+"""Pairs of metrics: the first counts a part of the second."""
 
 
 def implausible(columns: Mapping[str, NDArray[Any]]) -> list[str]:

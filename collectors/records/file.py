@@ -47,7 +47,7 @@ NO_PINNING = -2
 
 
 class Mark(IntFlag):
-    """What the runtime or the observer noticed in a run; `unperturbed.h` explains each."""
+    """Events that the runtime or the observer noticed in a run; `unperturbed.h` explains each."""
 
     EXEC = 1
     SHARED_FORK = 2
@@ -96,7 +96,7 @@ class Probe:
 
 @dataclass(frozen=True)
 class Setup:
-    """What a sampler shall do in one run."""
+    """Instructions to a sampler for one run."""
 
     source: str  # The name of a source, or `none`
     # Length of an interval on `clock`; for the clock `work`, quanta of the simulator; for the clock `event`, counts
@@ -171,7 +171,7 @@ class Setup:
 
 @dataclass(frozen=True)
 class Records:
-    """What a run left in its record file."""
+    """The content of a run's record file."""
 
     # Structured array of the whole records of all threads, in the order in which they were begun; cumulative values.
     rows: NDArray[Any]

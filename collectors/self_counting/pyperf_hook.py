@@ -173,7 +173,7 @@ DEFAULT_METRICS = (
     *("perf::task-clock", "perf::page-faults", "perf::context-switches"),
     *("minor_faults", "major_faults", "voluntary_switches", "involuntary_switches", "user_time_us", "system_time_us"),
 )
-"""What is counted, as far as the host has it, when nothing is named."""
+"""Default metrics; those that the host lacks are left out."""
 
 _PREFIX = "unperturbed_"
 _TALLIES_VARIABLE = "UNPERTURBED_PYPERF_TALLIES"
@@ -184,7 +184,7 @@ _COMMAND = "the command, all that it starts and waits for, and the thread that s
 
 @dataclass
 class Tally:
-    """What was counted between `__enter__` and `__exit__`, and how."""
+    """Counts between `__enter__` and `__exit__`, and their source."""
 
     scope: str  # Whose events these are
     sources: dict[str, list[str]] = field(default_factory=dict)  # Each source, and the metrics that it counted

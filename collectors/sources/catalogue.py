@@ -187,4 +187,4 @@ PERF_WORDS: Mapping[str, str] = MappingProxyType(
         "cpu-clock": "perf::cpu-clock",
     }
 )
-"""What perf's common names are called in a spec."""
+"""Names in a spec for perf's common events."""

@@ -54,7 +54,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Pass:
-    """What one run counts.
+    """Events that one run counts.
 
     Attributes
     ----------
@@ -82,7 +82,7 @@ class Pass:
 
 @dataclass(frozen=True)
 class Request:
-    """What a plan of passes has to respect.
+    """Constraints on a plan of passes.
 
     Attributes
     ----------
@@ -253,7 +253,7 @@ class SourceState:
 
 @dataclass(frozen=True)
 class SourceCatalogue:
-    """What a source contributes to the catalogue of metrics.
+    """The entry of a source in the catalogue of metrics.
 
     Attributes
     ----------

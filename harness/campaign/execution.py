@@ -290,7 +290,7 @@ class Attempt:
 
 @dataclass(frozen=True)
 class RunResult:
-    """What is recorded of a finished run."""
+    """The record of a finished run."""
 
     seconds: float  # How long the program took
     intervals: int  # Length of its trace

@@ -77,7 +77,7 @@ _FACTS: Mapping[str, Shape] = {
     "native": {"exit_code": int, "seconds": float, "user_s": float, "system_s": float, "max_rss_kib": int},
     "passes": [{"name": str, "source": str, "metrics": [str]}],
 }
-"""What facts look like; others are not checked."""
+"""Expected types of facts; others are not checked."""
 
 _PILOT: Shape = {"interval_ns": int, "intervals": int, "seconds": float, "note": str}
 _RUN: tuple[tuple[str, Shape], ...] = (
@@ -97,7 +97,7 @@ _NO_DAMAGE = ("locked", "busy", "full", "disk I/O", "unable to open", "readonly"
 """Words in SQLite's messages on a file that is whole."""
 
 _ID = re.compile(r"\w[\w.-]*")
-"""What a run's folder may be called: nothing that leads elsewhere."""
+"""Allowed names of a run's folder: none can lead elsewhere."""
 
 
 @dataclass(frozen=True)

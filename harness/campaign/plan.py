@@ -33,7 +33,7 @@ _MINIMUM_ANCHOR_RUNS = 5
 
 @dataclass(frozen=True)
 class Configuration:
-    """What is built into the program, and how often that is run."""
+    """Metrics that are built into the program, and the number of its runs."""
 
     name: str
     software: tuple[str, ...]  # The metrics that it counts, the anchor first

@@ -130,7 +130,7 @@ def detect_host(spec: CampaignSpec, manifest: Manifest, progress: Progress) -> t
 
 @dataclass(frozen=True)
 class Workspace:
-    """What all runs use."""
+    """Builds and inputs that all runs use."""
 
     # The build of each configuration that is needed and of the untouched program; None where nothing is built.
     builds: Mapping[str, Path | None]

@@ -1,4 +1,4 @@
-"""What a campaign reports before it starts and while it runs, and how long the rest will take."""
+"""Progress of a campaign: its reports before and during the runs, and the time left."""
 
 from __future__ import annotations
 

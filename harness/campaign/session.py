@@ -1,4 +1,4 @@
-"""What all runs of a campaign share: built configurations, their software metrics, input, expected result."""
+"""Shared by all runs of a campaign: built configurations, their software metrics, input, expected result."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Built:
 
 @dataclass(frozen=True)
 class Session:
-    """What all runs share."""
+    """Everything that all runs share."""
 
     spec: CampaignSpec  # The spec
     folder: Path  # The campaign's folder

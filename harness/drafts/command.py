@@ -43,7 +43,7 @@ _MOST_SCRIPTS = 4
 
 @dataclass(frozen=True)
 class Choices:
-    """What the user asked for beside the command."""
+    """Options that the user gave beside the command."""
 
     name: str = ""  # Of the campaign; '' for the program's
     hardware: tuple[str, ...] = ()  # Hardware metrics; none for a choice by what this host counts
@@ -62,7 +62,7 @@ class Choices:
 
 @dataclass(frozen=True)
 class Trial:
-    """What two unmeasured runs showed."""
+    """Observations in two unmeasured runs."""
 
     seconds: float  # That one took
     exit_code: int  # How it ended

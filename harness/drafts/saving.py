@@ -159,7 +159,7 @@ _CHUNK = 1 << 20
 
 @dataclass(frozen=True)
 class Piped:
-    """What was piped in."""
+    """Standard input, saved to a file."""
 
     content: BinaryIO  # All of it, in a file that is gone when it is closed
     digest: str  # Begin of its sha256

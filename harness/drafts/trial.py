@@ -46,7 +46,7 @@ class Image:
     """A program that a process ran."""
 
     file: Path  # The executable, without links
-    words: tuple[str, ...]  # Its arguments, the first of which names it
+    words: tuple[str, ...]  # Its arguments, beginning with its name
     folder: Path  # Where it ran
     environment: Mapping[str, str]  # What it was started with
 
@@ -69,7 +69,7 @@ class Image:
 
 @dataclass(frozen=True)
 class Watched:
-    """What was seen of a process."""
+    """Observations of a process."""
 
     image: Image | None  # The program that it was at last; None when it ended before anything was seen
     child: tuple[str, ...]  # The command that it started and that ran longest; empty for none
@@ -149,7 +149,7 @@ _OFTEN = 100
 
 @dataclass(frozen=True)
 class Chosen:
-    """What a first campaign counts."""
+    """Metrics of a first campaign."""
 
     metrics: tuple[str, ...]  # Names of software metrics, at most three
     said: str = ""  # What was left out and why, one sentence; empty where nothing was

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["Format", "Kind", "choose_format", "export", "formats"]
 
 Kind = Literal["trace", "campaign", "table", "model", "diagnosis"]
-"""What can be exported.
+"""Kinds of content that can be exported.
 
 `trace`: a `Trace` of one run, or of several runs joined (`merged` is then among its attributes). `campaign`: runs of a
 recorded campaign (`exports.content.ExportedRuns`), all or selected ones. `table`: a `SweepTable`. `model`: a

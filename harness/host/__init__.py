@@ -1,4 +1,4 @@
-"""What this host is, what it can count, and what disturbs measurements on it."""
+"""This host: its identity, its counters, and the disturbances of measurements on it."""
 
 from __future__ import annotations
 

@@ -280,7 +280,7 @@ _PYPERF_TUNE = "python -m pyperf system tune"
 
 @dataclass(frozen=True)
 class PyperfAnswer:
-    """What pyperf reports about a host."""
+    """The report of pyperf about a host."""
 
     # advice, errors: Its advice, and the checks that failed, in its own words.
     advice: tuple[str, ...] = ()

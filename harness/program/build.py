@@ -33,7 +33,7 @@ _SHOWN_LINES = 25
 _NO_SPACE_BYTES = 1 << 20
 
 _UNFIT = re.compile(r"[\s$`\"'\\;&|<>()\x00-\x1f\x7f]|^~")
-"""What make and the shells that it starts do not take as it is in the path of a compiler."""
+"""Characters that make and its shells do not take literally in the path of a compiler."""
 
 
 def _described(sign: str) -> str:

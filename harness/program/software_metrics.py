@@ -1,4 +1,4 @@
-"""What a configuration's software metrics need of its runs, where they count, and what that costs.
+"""Software metrics of a configuration: their needs in a run, their sites, and their cost.
 
 Found once, before any run, so that a misspelt function is met at once and at its line of the spec.
 """
@@ -301,7 +301,7 @@ _COST_OF_CALLS = {
     (True, "plain"): (10.0, "10 instructions per call"),
     (True, "exact"): (11.0, "11 instructions per call (a pair of them exclusive; 9 with atomic additions)"),
 }
-"""What counting adds to a call of a library's function, elsewhere and on AArch64 (docs/evidence/machines.md)."""
+"""Cost that counting adds to a call of a library's function, elsewhere and on AArch64 (docs/evidence/machines.md)."""
 
 _INSTRUCTIONS_AN_EVENT: Mapping[str, tuple[float, float]] = {"x86_64": (1.0, 1.0)}
 _COST_IN_WORDS = {

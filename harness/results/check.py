@@ -33,7 +33,7 @@ _FEWEST = 3
 
 @dataclass(frozen=True)
 class CheckOptions:
-    """What was asked of a check beyond the spec."""
+    """Options of a check beyond the spec."""
 
     method: Literal["runs", "paper"] = "runs"  # `paper` judges by the paper's own rule
     across: bool = False  # Each metric against each other one too, after alignment

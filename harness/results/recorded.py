@@ -1,4 +1,4 @@
-"""What a campaign's folder holds once it ran: its spec, the traces of its runs, and the runs that were disturbed."""
+"""A recorded campaign: its spec, the traces of its runs, and the runs that were disturbed."""
 
 from __future__ import annotations
 

@@ -190,7 +190,7 @@ def spec_model() -> type[CampaignSpec]:
 
 @dataclass(frozen=True, kw_only=True)
 class Imported:
-    """What a campaign was imported from."""
+    """The source of an imported campaign."""
 
     name: str  # Of the campaign
     format: str  # Name of the import format

@@ -237,7 +237,7 @@ _BY_NAME: Mapping[str, str] = {
     **dict.fromkeys(("CMakeLists.txt", ".cmake"), "a build description of CMake"),
     ".log": "a log",
 }
-"""What a text is by its suffix or its name."""
+"""Formats of texts by suffix or name."""
 
 
 def other_than_yaml(content: bytes, path: Path) -> str:

@@ -1,4 +1,4 @@
-"""What sections of the spec share: a strict base, marks of fields, the record of a top-level key, and the draft.
+"""Base of the spec's sections: a strict base, marks of fields, the record of a top-level key, and the draft.
 
 The rules that span several fields ask the draft and not the validated model, so that a fault in one field hides no
 fault in another.
@@ -63,7 +63,7 @@ Frozen = AfterValidator(MappingProxyType)
 
 AS_TEXT, AS_MAPPING, AS_LIST = "<text>", "<mapping>", "<list>"
 UNION_TAGS = frozenset({AS_TEXT, AS_MAPPING, AS_LIST})
-"""What pydantic adds to the path of a value that may be a text, a list or a mapping."""
+"""Names that pydantic adds to the path of a value that may be a text, a list or a mapping."""
 
 
 def text_or_mapping(value: Any) -> str:

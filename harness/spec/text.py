@@ -50,7 +50,7 @@ Sha256 = Annotated[str, StringConstraints(pattern=_DIGEST)]
 
 
 PARAMETER = "parameters."
-"""What the placeholders of a sweep's parameters begin with."""
+"""Prefix of the placeholders of a sweep's parameters."""
 
 _PLACEHOLDER = re.compile(
     r"\$\{\w+\}|\{\{(?P<literal>(?:parameters\.)?\w+)\}\}|\{(?P<name>parameters\.[A-Za-z_]\w*|[A-Za-z_]\w*)\}"
@@ -59,7 +59,7 @@ _PLACEHOLDER = re.compile(
 
 @dataclass(frozen=True)
 class Placeholder:
-    """What a placeholder stands for."""
+    """A placeholder and its meaning."""
 
     meaning: str  # One line for people
     fields: frozenset[str]  # Keys of `program:` whose text may contain it
@@ -86,7 +86,7 @@ PLACEHOLDERS: Mapping[str, Placeholder] = {
 }
 
 OF_PARAMETERS = Placeholder("the value of the parameter NAME at the point of a sweep that is run", frozenset(_OF_A_RUN))
-"""`{parameters.NAME}`, of which there is one for each parameter."""
+"""`{parameters.NAME}`: one for each parameter."""
 
 
 def find_placeholders(text: str) -> tuple[str, ...]:

@@ -212,7 +212,7 @@ _KINDS = {
         r"|[0-9][0-9_]*(:[0-5]?[0-9])*(\.[0-9_]*)?([eE][-+]?[0-9]+)?)"
     ),
 }
-"""What a plain scalar is, by the first pattern that it has; text else. Numbers have at most 40 characters."""
+"""Types of plain scalars: the first pattern that matches decides; else text. Numbers have at most 40 characters."""
 _REFUSED = "refused"
 _NUMBERS = ("integer", "fraction", "not finite")
 _SCALAR = re.compile("|".join(f"(?P<{kind.replace(' ', '_')}>(?:{form})$)" for kind, form in _KINDS.items()))

@@ -134,7 +134,7 @@ _DAMAGE = (
     *(struct.error, lzma.LZMAError, ValueError, LookupError, AttributeError, TypeError),
     *(ArithmeticError, AssertionError, RecursionError, MemoryError),
 )
-"""What reading a file raises whose sizes and places make no sense."""
+"""Errors of reading a file with impossible sizes and offsets."""
 
 
 @dataclass(frozen=True)

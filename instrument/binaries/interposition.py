@@ -125,7 +125,7 @@ _RUNTIME_CALLS = (
     "sigaction mmap mmap64 munmap open open64 close snprintf pthread_setcancelstate pthread_sigmask malloc calloc free "
     "dladdr dlopen dlsym dlerror"
 )
-"""What the sampler in a program calls itself, most of it once, clock_gettime, read and timer_settime at each record."""
+"""Functions that the sampler itself calls: most once; clock_gettime, read and timer_settime at each record."""
 
 _BUILTINS = (
     "abs calloc ceil exit floor fprintf fputs free isalpha isdigit labs malloc memchr memcmp memcpy memmove mempcpy "

@@ -68,7 +68,7 @@ class _RepeatedKeyError(Exception):
 
 
 class _Loader(yaml.SafeLoader):
-    """Refuses a key that a mapping has twice, of which YAML's own loader takes the last."""
+    """Refuses duplicate keys; YAML's own loader would take the last."""
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
         node = super().compose_mapping_node(anchor)

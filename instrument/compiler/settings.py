@@ -1,4 +1,4 @@
-"""What a wrapper must know, in one JSON file: the metrics, the runtime to link, and the folders it writes to."""
+"""Settings of a wrapper in one JSON file: the metrics, the runtime to link, and the folders it writes to."""
 
 # pathlib would cost every command of a build 5 ms.
 # ruff: noqa: PTH100, PTH118, PTH120, PTH123

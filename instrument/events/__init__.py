@@ -1,4 +1,4 @@
-"""What software metrics count: events, their kinds, and the names that their targets may have."""
+"""Events that software metrics count, their kinds, and the names that their targets may have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a software metric counts: an event of one kind with a target, and optional filters.
+"""Software metrics: each counts an event of one kind with a target, and optional filters.
 
 A spec's `software:` mapping names events::
 
@@ -48,7 +48,7 @@ def event_kinds() -> Mapping[str, type[EventKind]]:
 
 @lru_cache(maxsize=1)
 def event_keys() -> tuple[str, ...]:
-    """Return the keys of a spec's mapping of which an event has exactly one."""
+    """Return the keys of a spec's mapping; an event has exactly one of them."""
     return tuple(dict.fromkeys(kind.keys[0] for kind in event_kinds().values()))
 
 
@@ -61,7 +61,7 @@ def compiled_kind(name: str) -> type[CompiledKind]:
 
 @dataclass(frozen=True)
 class Event:
-    """What one software metric counts.
+    """The event that one software metric counts.
 
     Attributes
     ----------
@@ -93,7 +93,7 @@ class Event:
 
     @property
     def means(self) -> Means:
-        """What counts: `compiled` code, a `kernel` probe, a `preload`ed library or the `python` hook."""
+        """The means of counting: `compiled` code, a `kernel` probe, a `preload`ed library or the `python` hook."""
         return event_kinds()[self.kind].means
 
     @property

@@ -1,4 +1,4 @@
-"""What a kind of software event is, and what it sees of a parsed text. Each module of `kinds` defines one.
+"""Kinds of software events, and their view of a parsed text. Each module of `kinds` defines one.
 
 Other distributions add theirs: they name a class in the group `unperturbed.event_kinds`, as in this pyproject.toml::
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 Means = Literal["compiled", "kernel", "preload", "python"]
-"""What counts: code compiled into the program, a kernel probe, a preloaded library, Python's import hook."""
+"""The means of counting: code compiled into the program, a kernel probe, a preloaded library, Python's import hook."""
 
 WORD = r"[\w$*?[~][]\w$*?![~-]*"
 NAME = rf"(?:::)?{WORD}(?:::{WORD})*"
@@ -348,7 +348,7 @@ class ParsedFunction(NamedTuple):
 
 
 class Body(NamedTuple):
-    """What a function's body contains, each in the order of the text, without what nested functions contain."""
+    """Contents of a function's body in the order of the text, without those of nested functions."""
 
     # loops, returns: Iterations of loops; return statements and the end.
     loops: list[InsertionPoint]

@@ -133,7 +133,7 @@ def _normalised(name: str) -> str:
 
 
 class Need(NamedTuple):
-    """What a text must contain to hold a site of one event."""
+    """Words that a text must contain to hold a site of one event."""
 
     words: tuple[str, ...]  # All must occur
     # The one of them that must occur in the function that holds the site: of the innermost name; '' when a glob hides

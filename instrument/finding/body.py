@@ -1,4 +1,4 @@
-"""What happens in a function's body, and where text may be inserted to count it."""
+"""Events in a function's body, and the places where counting text may be inserted."""
 
 from __future__ import annotations
 

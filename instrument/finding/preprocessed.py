@@ -176,7 +176,7 @@ _LENIENT = (
     *("implicit-function-declaration", "implicit-int", "int-conversion", "incompatible-function-pointer-types"),
     *("return-type", "register", "c++11-narrowing", "reserved-user-defined-literal"),
 )
-"""What clang calls an error by default and gcc does not."""
+"""Warnings that clang makes errors by default and gcc does not."""
 
 _ERROR = 3
 

@@ -41,7 +41,7 @@ class LoggedSite(NamedTuple):
 
 
 class SourceRecord(NamedTuple):
-    """What one run of the wrapper did with one source."""
+    """The log of one run of the wrapper on one source."""
 
     # source, output, folder: As the command named them; the folder where it ran.
     source: str

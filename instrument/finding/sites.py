@@ -65,7 +65,7 @@ class UncountedSite(NamedTuple):
 
 
 class FoundSites(NamedTuple):
-    """What the search of one text found."""
+    """Sites found in one text."""
 
     sites: list[Site]  # Gauges are last
     uncounted: list[UncountedSite]  # Where events may happen uncounted

@@ -108,7 +108,7 @@ _NEAR, _ALIKE, _SURE = 50, 60, 75
 one that was meant."""
 
 _OWN = 0.95
-"""What the last part alone is worth, beside the whole name."""
+"""Weight of a match with the last part alone, relative to the whole name."""
 
 _BEHIND = 25
 """Of 100: names that are so much less alike than the best of all are not told beside it."""

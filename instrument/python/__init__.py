@@ -44,7 +44,7 @@ class PythonSite:
 
 @dataclass(frozen=True)
 class PythonSites:
-    """What the program's interpreter knows of a metric."""
+    """A metric as the program's interpreter knows it."""
 
     sites: tuple[PythonSite, ...]  # Functions that count
     uncounted: tuple[str, ...]  # Which calls are not counted, and why

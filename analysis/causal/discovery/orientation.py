@@ -101,7 +101,7 @@ class _Graph:
         return (one, other) in self.directed or (other, one) in self.directed
 
     def follow_knowledge(self) -> None:
-        """Direct the pairs of which one direction is required, or the other impossible."""
+        """Direct the pairs with one required direction, or one impossible direction."""
         for one, other in map(sorted, self.pairs):
             for source, target in ((one, other), (other, one)):
                 if self._knowledge.requires(source, target) or not self._knowledge.allows(target, source):

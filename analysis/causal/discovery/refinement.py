@@ -102,7 +102,7 @@ class ParentChoice:
 
 @dataclass(frozen=True)
 class Relations:
-    """What choosing needs to know of the variables."""
+    """Facts about the variables that choosing needs."""
 
     bits: Bits  # Description length of a target by parents, in the table's order
     # Whether (name, target) are independent given the third argument.

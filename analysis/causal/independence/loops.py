@@ -36,7 +36,7 @@ def compiled_loop(name: str) -> Any:
 
 
 _DEPENDENT = 1e-9
-"""A column of which less than this share of its sum of squares is left is a combination of those before it."""
+"""A column that keeps less than this share of its sum of squares is a combination of those before it."""
 
 
 def orthonormalise(basis: Any, starts: Any, most: Any) -> Any:

@@ -257,7 +257,7 @@ class Steps:
 
     @cached_property
     def _values(self) -> Floats:
-        """What each step may compare: shape (compared, rows)."""
+        """Values that each step may compare: shape (compared, rows)."""
         rows = [product_of(powers, self._problem.numbers, self._problem.ids) for powers in self._compared]
         return np.array(rows).reshape(-1, self._problem.rows)
 

@@ -25,7 +25,7 @@ _FEWEST_ROWS = 4
 
 @dataclass(frozen=True)
 class Scope:
-    """What a value depends on: the combinations of some discrete parents, or groups of such combinations."""
+    """The cells that a value depends on: combinations of some discrete parents, or groups of such combinations."""
 
     names: tuple[str, ...] = ()  # Discrete parents. None: one value everywhere.
     groups: tuple[int, ...] = ()  # The group of each combination; empty where each has a value of its own

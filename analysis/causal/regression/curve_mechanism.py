@@ -180,7 +180,7 @@ class CurveMechanism(Mechanism):
 
     @cached_property
     def cells(self) -> tuple[Cell, ...]:
-        """What holds for which values of discrete parents."""
+        """The mechanism for each set of values of the discrete parents."""
         problem = self._state.problem
         ids = np.empty(self.rows, np.int64)
         ids[problem.order] = problem.ids(self._scope)

@@ -56,7 +56,7 @@ def extend(basis: Any, filled: int, columns: Any, tolerance: float, residual: An
 
     `basis`: float64, shape (room, rows). The first `filled` rows hold the basis; those behind are written.
     `columns`: float64, shape (columns, rows). The columns to be added, one a row.
-    `tolerance`: A column of which no larger part of its squared length is new is left out.
+    `tolerance`: A column is left out when no larger part of its squared length is new.
     `residual`: float64, shape (rows,). Orthogonal to the basis; it is made orthogonal to the new vectors as well.
     `kept`: bool, shape (columns,). Filled: which columns were put in.
     `explained`: float64, shape (columns,). Filled: how much of the residual's squared length each takes beside those

@@ -32,7 +32,7 @@ Columns = Mapping[str, ArrayLike] | pl.DataFrame
 
 @dataclass(frozen=True)
 class Cell:
-    """What holds for some values of the discrete parents.
+    """The mechanism for some values of the discrete parents.
 
     Attributes
     ----------
@@ -128,7 +128,7 @@ class Mechanism(Result):
     @property
     @abstractmethod
     def residuals(self) -> Floats:
-        """What the mechanism leaves of each row: float64, shape (rows,)."""
+        """The residual of each row: float64, shape (rows,)."""
 
     def headline(self) -> str:
         """Return the target, its parents and the first line of the formula."""

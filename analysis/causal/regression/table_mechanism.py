@@ -213,7 +213,7 @@ class TableMechanism(Mechanism):
 
     @cached_property
     def cells(self) -> tuple[Cell, ...]:
-        """What holds for which values of discrete parents."""
+        """The mechanism for each set of values of the discrete parents."""
         found = []
         for row, (counts, probabilities) in enumerate(
             zip(self.table.counts, self.table.probabilities.tolist(), strict=True)

@@ -24,7 +24,7 @@ Arrow = tuple[str, str]
 
 @dataclass(frozen=True)
 class Knowledge:
-    """What is known of a model before it is learnt.
+    """Prior knowledge of a model.
 
     Attributes
     ----------

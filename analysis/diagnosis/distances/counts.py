@@ -1,4 +1,4 @@
-"""What all distances have as results, and those that count events: occurrence and dropping distance.
+"""The result of any distance, and the distances that count events: occurrence and dropping.
 
 Kamdem Kengne et al., "Distance-Based Trace Diagnosis for Multimedia Applications: Help me TED!", sections III-A, III-B
 and III-D. An event type here is what the paper calls an event (an element of Σ).

@@ -94,12 +94,12 @@ class EditScript:
 
     @property
     def cost_in_time(self) -> float:
-        """What the moves cost together."""
+        """The moves' total cost."""
         return float(self.match_costs.sum())
 
     @property
     def cost_in_events(self) -> float:
-        """What deletions and insertions cost together."""
+        """The total cost of deletions and insertions."""
         return sum(self._edits().values())
 
     def by_type(self) -> dict[EventType, float]:

@@ -294,7 +294,7 @@ _WORTH_A_WORD = 1 << 38
 
 @dataclass(frozen=True)
 class CheapestPath:
-    """What a search found, without the path itself."""
+    """The result of a search, without the path itself."""
 
     saved: int  # The most that matches save, in units of cost
     cells: Cells  # Those searched, which may be a band
@@ -302,7 +302,7 @@ class CheapestPath:
 
     @property
     def cost(self) -> float:
-        """What the path costs, rounded once."""
+        """The path's cost, rounded once."""
         return float((self.cells.weights - 2 * self.saved) * self.cells.unit / 2)
 
 

@@ -48,7 +48,7 @@ STRETCHES = tuple(
 
 @dataclass(frozen=True)
 class Measure:
-    """What takes time again and again."""
+    """Operations that take time repeatedly."""
 
     name: str  # The stream, or the event type
     number: int  # The event type, as an index into the comparison's types

@@ -70,7 +70,7 @@ NOTHING, EVENTS, TYPES, TYPE_BYTES, THREADS = range(5)
 
 
 class ScanState(NamedTuple):
-    """What is kept from block to block. Arrays of bytes have spare ones."""
+    """The scanner's state from block to block. Arrays of bytes have spare ones."""
 
     counts: Any  # int64, indices as in INDEX
     times: Any  # int64 (room,)

@@ -30,7 +30,7 @@ special = LazyLibrary("scipy.special")
 
 _Contents: TypeAlias = "tuple[ReportContent, ReportContent]"
 _Results: TypeAlias = "tuple[tuple[ConfigurationResult, ...], ...]"
-"""What was recorded of both campaigns, and their verdicts by configuration."""
+"""Contents of both campaigns' reports, and their verdicts by configuration."""
 
 _MILDEST_FIRST = SEVERITY[::-1]
 _CONFIDENCE = 0.95

@@ -75,7 +75,7 @@ class CounterSource:
 
 @dataclass(frozen=True)
 class ReportSettings:
-    """What the spec chose and the verdicts depend on.
+    """Settings of the spec that the verdicts depend on.
 
     Attributes
     ----------
@@ -297,7 +297,7 @@ class ConfigurationResult:
     alpha: float
     tolerance: float
     setup: str = ""
-    """What is otherwise in it, where it is another set-up of the program that counts what the baseline does."""
+    """The difference from the baseline, for another set-up of the program that counts the same metrics."""
 
     @property
     def is_sham(self) -> bool:

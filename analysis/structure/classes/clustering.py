@@ -133,7 +133,7 @@ _SEARCHED, _FITTED = 1500, 20_000
 """Values of the sample that is searched, and of the one for the last rounds: more hardly move a centre."""
 
 VALLEY_BITS = 4.0
-"""What a valley must save. Six values in the smaller class and none between are enough."""
+"""Bits that a valley must save. Six values in the smaller class and none between are enough."""
 
 _WINDOWS = 9
 """Where the valley is looked for, evenly over the middle half of the way."""

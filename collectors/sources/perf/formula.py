@@ -60,7 +60,7 @@ class Name:
 
 @dataclass(frozen=True)
 class Literal:
-    """What perf asks of the host, such as `#num_cpus_online`."""
+    """A property of the host in perf's formulas, such as `#num_cpus_online`."""
 
     text: str
 

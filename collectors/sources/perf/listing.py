@@ -1,4 +1,4 @@
-"""What perf_event can count on this host: each event tried, tracepoints by one that stands for all.
+"""Events that perf_event can count on this host: each is tried, tracepoints by one that stands for all.
 
 Closing a tracepoint waits for every processor, about 40 ms, and there are thousands. The kernel's refusals are
 explained: what forbids counting here, and which command allows it.
@@ -39,7 +39,7 @@ _FIT = (
 
 @dataclass(frozen=True)
 class Host:
-    """What explains the kernel's refusals on this host."""
+    """Explanations of the kernel's refusals on this host."""
 
     core_pmus: tuple[str, ...]  # Names of the PMUs of the processor's cores
     paranoid: str  # The level in perf_event_paranoid; empty where there is none

@@ -54,7 +54,7 @@ class TableEvent:
 
 @dataclass(frozen=True)
 class PerfTables:
-    """What the installed perf lists."""
+    """The listing of the installed perf."""
 
     version: str = ""  # Of perf
     problem: str = ""  # Why there is nothing; empty when there is something

@@ -68,7 +68,7 @@ class Translated:
 
 
 class _Untranslated(Exception):  # noqa: N818  never leaves this module
-    """What cannot be translated, for one message."""
+    """Untranslatable parts, for one message."""
 
 
 def translate(asked: str, tables: PerfTables, root: Path = Path("/")) -> Translated:

@@ -1,4 +1,4 @@
-"""What this host can count: the PMU, permission to use it, and what takes counters away."""
+"""Counters of this host: the PMU, permission to use it, and other users of its counters."""
 
 from __future__ import annotations
 

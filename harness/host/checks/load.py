@@ -1,4 +1,4 @@
-"""What else runs here: load, busy processes, swap, CPU quota, time that other guests take."""
+"""Other activity on this host: load, busy processes, swap, CPU quota, time that other guests take."""
 
 from __future__ import annotations
 

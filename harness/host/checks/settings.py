@@ -1,4 +1,4 @@
-"""What makes equal runs differ: SMT, isolation, memory, address layout, clock; governor, turbo, heat, power."""
+"""Settings that make equal runs differ: SMT, isolation, memory, address layout, clock; governor, turbo, heat, power."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ _ANSWER_TIME_S = 20
 
 @dataclass(frozen=True)
 class PapiVerdict:
-    """What libpapi reports when it is loaded."""
+    """The report of libpapi when it is loaded."""
 
     error: str = ""  # Why it cannot be used at all; empty when it can
     disabled: str = ""  # Why its perf_event component is off; empty when it is on

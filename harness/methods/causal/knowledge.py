@@ -260,7 +260,7 @@ _Arrows = Annotated[tuple[Arrow, ...], BeforeValidator(_read_arrows)]
 
 
 class PriorKnowledge(BaseModel):
-    """What is known of a model before learning: the keys of a knowledge file, and the options by the same names."""
+    """Prior knowledge of a model: the keys of a knowledge file, and the options of the same names."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 

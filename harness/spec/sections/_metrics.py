@@ -23,7 +23,7 @@ PERF_METRIC = "perf-metric:"
 """Before the name of a metric of perf's tables, under `derived`."""
 NATIVE_PATTERN = r"^[^\s:]+::\S+$"
 KINDS = {"hardware": "a hardware metric", "os": "an operating-system metric", "software": "a software metric"}
-"""What a metric is called that is listed under a key of `measure`."""
+"""Terms for a metric under each key of `measure`."""
 
 
 @dataclass(frozen=True)

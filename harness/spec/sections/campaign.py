@@ -27,7 +27,7 @@ RESERVED = (BASELINE, ANCHOR, PILOT, REFERENCE)
 """Names that neither a subset nor another program can have."""
 
 SHAM_PREFIX = "sham-"
-"""What the names of shams begin with, and those of subsets do not."""
+"""Prefix of shams' names, which subsets must not have."""
 
 
 class Design(Section):

@@ -39,7 +39,7 @@ class Label(CompiledKind):
 
     @classmethod
     def need(cls, event: Event) -> Need:
-        """Return the need of both names, of which the function is defined."""
+        """Return the need of both names; the function must be defined."""
         return need_of_name(event, event.target, used=cls.owner(event.target))
 
     @classmethod

@@ -20,7 +20,7 @@ class Usdt(ProbeKind):
 
     @classmethod
     def find(cls, binary: Any, target: str) -> Sequence[tuple[str, int, int]]:
-        """Return the static probes of a provider and a name, either of which may be a glob."""
+        """Return the static probes of a provider and a name; both may be globs."""
         provider, _, name = target.partition(":")
         found = binary.find_static_probes(provider, name)
         return [(f"{probe.provider}:{probe.name}", probe.offset, probe.semaphore) for probe in found]

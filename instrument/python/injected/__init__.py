@@ -1,1 +1,1 @@
-"""What runs in the measured Python program: standalone modules for CPython 3.9 and later, loaded by file name."""
+"""Code that runs in the measured Python program: standalone modules for CPython 3.9 and later, loaded by file name."""

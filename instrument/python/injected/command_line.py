@@ -1,4 +1,4 @@
-"""What a command line of Python runs: a script, a module, a text; and with which options."""
+"""The target of a Python command line: a script, a module, a text; and with which options."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ _POINTER_BYTES = 8
 MAIN = "__main__ without a loader"
 """Under this name the main script is stored that CPython itself compiles: its code without hits, and with them."""
 _LEFT_BEHIND = ("__future__", "_ast")
-"""What Python loads for us when a module has to be compiled here."""
+"""Modules that Python loads when a module has to be compiled here."""
 
 
 def install(folder: str) -> Callable[[], None]:

@@ -49,7 +49,7 @@ class IndependenceTest(ABC):
     """
 
     name: ClassVar[str] = ""
-    """What the test is selected by."""
+    """The name by which users select the test."""
 
     @classmethod
     def create(cls, data: Data, *, alpha: float, seed: int) -> IndependenceTest:

@@ -335,6 +335,6 @@ def _association(one: Floats, other: Floats, spare: int) -> _Association:
 
 
 def _orthonormal(columns: Floats) -> Floats:
-    """Return an orthonormal basis of columns, without those of which only rounding is left."""
+    """Return an orthonormal basis of columns, without those that vanish but for rounding."""
     basis: Floats = compiled_loop("orthonormal")(np.ascontiguousarray(columns), _LEFT, _INDEPENDENT)
     return basis
