@@ -1,16 +1,8 @@
 """`learn`: from a table to its causal model.
 
-table        columns become variables
-adjacency    find directly related variables by tests of independence; keep equivalent ones
-refinement   resolve equivalent variables by description length, restore edges removed by mistake
-orientation  required edges, known order, v-structures, Meek's rules
-agreement    check each variable against its data, search the parents of those that fail again
-regression   fit each variable's mechanism
-stability    repeat on subsamples of the table
-
 Stability is how often edges come back when a model is learnt from parts of the table: subsamples of three quarters of
 the rows, without repetition, as a bootstrap's duplicates would make every variable look determined by any other. What
-comes back is precise; what was never found because it is weak does not show.
+was never found because it is weak does not show.
 """
 
 from __future__ import annotations
@@ -18,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -34,7 +26,7 @@ from unperturbed.analysis.causal.regression.curve_mechanism import CurveMechanis
 from unperturbed.analysis.causal.regression.fit import fit_mechanism, is_counted
 from unperturbed.analysis.causal.regression.mechanism import Mechanism
 from unperturbed.analysis.causal.regression.problem import OPERATION_BITS
-from unperturbed.analysis.causal.table.knowledge import Arrow, Knowledge
+from unperturbed.analysis.causal.table.knowledge import Knowledge
 from unperturbed.analysis.causal.table.variables import Data, Kind, prepare
 from unperturbed.analysis.multiple_testing import benjamini_hochberg
 from unperturbed.common.frames import to_polars
@@ -150,28 +142,17 @@ def learn(
     return learning.model(quantify=quantify)
 
 
-@dataclass(frozen=True)
-class _Tests:
-    """The selected test, and the regression test, which also measures determinism and strength."""
-
-    selected: IndependenceTest
-    regression: RegressionTest
-
-    @classmethod
-    def create(cls, data: Data, settings: LearningSettings) -> _Tests:
-        """Return the tests on a table."""
-        selected = independence_tests()[settings.test].create(data, alpha=settings.alpha, seed=settings.seed)
-        shared = selected.screening
-        return cls(
-            selected, shared if isinstance(shared, RegressionTest) else RegressionTest(data, alpha=settings.alpha)
-        )
-
-
 class _Learning:
     def __init__(self, data: Data, knowledge: Knowledge, settings: LearningSettings) -> None:
         self._data = data
         self._knowledge = knowledge
         self._settings = settings
+        self._selected = independence_tests()[settings.test].create(data, alpha=settings.alpha, seed=settings.seed)
+        screening = self._selected.screening
+        # It also measures determinism and strength, whichever test is selected.
+        self._regression = (
+            screening if isinstance(screening, RegressionTest) else RegressionTest(data, alpha=settings.alpha)
+        )
         self._near: Mapping[str, frozenset[str]] = {}
         self._again: Mapping[str, Sequence[str]] = {}
         self._fitted: dict[tuple[str, tuple[str, ...]], Mechanism] = {}
@@ -179,24 +160,23 @@ class _Learning:
 
     def model(self, *, quantify: bool) -> CausalModel:
         """Learn edges, directions, mechanisms and stability."""
-        tests = _Tests.create(self._data, self._settings)
         agreed = agree(
             self._data.names,
-            self._refined(self._data, tests, self._bits, self._bits_between),
-            tests.selected.screening,
+            self._refined(self._selected, self._regression, self._bits, self._bits_between),
+            self._selected.screening,
             Descriptions(
                 self._bits,
                 used=lambda target, parents: self._mechanism(target, parents).used,
                 p_value=lambda target, parents, other: p_value_of_residuals(
-                    tests.regression, self._mechanism(target, parents), other
+                    self._regression, self._mechanism(target, parents), other
                 ),
             ),
             self._knowledge,
-            determined=lambda name, given: tests.regression.determines(given, name),
+            determined=lambda name, given: self._regression.determines(given, name),
             alpha=self._settings.alpha,
         )
-        found, oriented, assumed = agreed.graph, agreed.orientation, agreed.assumed
-        causes = self._causes(oriented.directed | set(assumed))
+        found = agreed.graph
+        causes = self._causes(agreed)
         self._near = found.adjacent
         self._again = {name: causes[name] for name in self._data.names if name in agreed.searched_again}
         stabilities: Mapping[Pair, float] = {}
@@ -208,11 +188,11 @@ class _Learning:
         return CausalModel(
             data=self._data,
             knowledge=self._knowledge,
-            edges=self._edges(agreed, stabilities, tests),
+            edges=self._edges(agreed, causes, stabilities),
             separations=tuple(sorted(found.separations.values(), key=self._table_position)),
             equivalences=found.equivalences,
             mechanisms=mechanisms,
-            assumed=assumed,
+            assumed=agreed.assumed,
             stabilities=stabilities,
             settings=self._settings,
             contradictions=agreed.contradictions,
@@ -229,8 +209,8 @@ class _Learning:
         return self._compared_bits if all(map(self._data.has_values, names)) else self._bits
 
     def _compared_bits(self, target: str, parents: Sequence[str]) -> float:
-        """Return a description's length where looking a number up among k takes k − 1 comparisons, an operation each;
-        or that of a formula which looks none up, if it is shorter."""
+        """Return a description's length where looking a number up among k takes k − 1 comparisons; or that of a formula
+        which looks none up, if it is shorter."""
         found = self._mechanism(target, parents)
         counted = self._looked_up(found)
         if not counted:
@@ -250,34 +230,37 @@ class _Learning:
         return self._formulas[key]
 
     def _general(self, target: str, parents: Sequence[str]) -> Mechanism:
-        """Return the shortest description; or a formula, longer by less than an operation, which looks no number up and
-        tells what lies between these too."""
+        """Return the shortest description; or a formula, longer by less than an operation, which looks no number up."""
         found = self._mechanism(target, parents)
         if self._looked_up(found) and self._formula(target, parents).bits < found.bits + OPERATION_BITS:
             return self._formula(target, parents)
         return found
 
-    def _is_unused(self, test: RegressionTest, target: str, parents: tuple[str, ...], name: str) -> bool:
+    def _is_unused(self, target: str, parents: tuple[str, ...], name: str) -> bool:
         """Tell whether a dependence that the regression test finds is neither in a formula nor in what one leaves."""
-        rest = tuple(one for one in parents if one != name)
+        rest, test = tuple(one for one in parents if one != name), self._regression
         if not rest or test.test(name, target, rest).independent or name in self._mechanism(target, parents).used:
             return False
         return p_value_of_residuals(test, self._mechanism(target, rest), name) > self._settings.alpha
 
     def _refined(
-        self, data: Data, tests: _Tests, bits: Bits, between: Callable[[Collection[str]], Bits] | None = None
+        self,
+        test: IndependenceTest,
+        regression: RegressionTest,
+        bits: Bits,
+        between: Callable[[Collection[str]], Bits] | None = None,
     ) -> Refined:
+        screening = test.screening
         skeleton = find_adjacencies(
-            data.names, tests.selected, self._knowledge, depth=self._settings.depth, screening=tests.selected.screening
+            self._data.names, test, self._knowledge, depth=self._settings.depth, screening=screening
         )
-        screening = tests.selected.screening
         relations = Relations(
             bits=bits,
             separates=lambda name, target, given: screening.test(name, target, given).independent,
-            unexplained=tests.regression.unexplained,
-            is_determined=lambda name, given: tests.regression.determines(given, name),
+            unexplained=regression.unexplained,
+            is_determined=lambda name, given: regression.determines(given, name),
             bits_between=between,
-            is_unused=None if between is None else lambda *asked: self._is_unused(tests.regression, *asked),
+            is_unused=None if between is None else self._is_unused,
         )
         return refine(skeleton, screening, relations, self._knowledge)
 
@@ -287,7 +270,7 @@ class _Learning:
         Parents of the whole table that were searched again are tested in the part, each given the others.
         """
         regression = RegressionTest(part, alpha=self._settings.alpha)
-        found = self._refined(part, _Tests(regression, regression), self._distance_from_whole)
+        found = self._refined(regression, regression, self._distance_from_whole)
         pairs = {pair_of(one, other) for one, near in found.adjacent.items() for other in near}
         for target, parents in self._again.items():
             for name in self._data.names:
@@ -311,16 +294,15 @@ class _Learning:
             self._fitted[key] = found
         return self._fitted[key]
 
-    def _causes(self, arrows: Iterable[Arrow]) -> dict[str, tuple[str, ...]]:
-        sources: dict[str, set[str]] = {name: set() for name in self._data.names}
-        for source, target in arrows:
-            sources[target].add(source)
-        return {name: tuple(one for one in self._data.names if one in causes) for name, causes in sources.items()}
+    def _causes(self, agreed: Agreed) -> dict[str, tuple[str, ...]]:
+        names, arrows = self._data.names, agreed.orientation.directed | set(agreed.assumed)
+        return {name: tuple(one for one in names if (one, name) in arrows) for name in names}
 
-    def _edges(self, agreed: Agreed, stabilities: Mapping[Pair, float], tests: _Tests) -> tuple[Edge, ...]:
+    def _edges(
+        self, agreed: Agreed, causes: Mapping[str, Sequence[str]], stabilities: Mapping[Pair, float]
+    ) -> tuple[Edge, ...]:
         oriented, assumed = agreed.orientation, agreed.assumed
         adjusted = _adjusted(agreed.graph.p_values)
-        causes = self._causes(oriented.directed | set(assumed))
         place = self._data.names.index
         nothing = 0.0 if self._settings.subsamples else math.nan
         edges = []
@@ -328,7 +310,7 @@ class _Learning:
             pair = pair_of(source, target)
             into = target if (source, target) in oriented.directed or (source, target) in assumed else source
             held = [name for name in causes[into] if name not in pair]
-            strength = tests.regression.test(source, target, held).bits
+            strength = self._regression.test(source, target, held).bits
             edges.append(
                 Edge(
                     source=source,

@@ -1,9 +1,8 @@
-"""Adjacency search of the PC algorithm, which keeps edges that deterministic relations would make it remove.
+"""Adjacency search of the PC algorithm, which keeps edges that deterministic relations would make it remove: Lemeire et
+al., section 5.
 
-Lemeire et al., section 5: "The algorithm starts with a full-connected undirected graph and removes all edges for which
-a conditioning set can be found that renders both variables independent." Taken in the order of Colombo and Maathuis
-("Order-independent constraint-based causal structure learning", 2014): sets come from the neighbours as they were when
-a size of sets began, so that the order of columns does not matter.
+In the order of Colombo and Maathuis ("Order-independent constraint-based causal structure learning", 2014): sets come
+from the neighbours as they were when a size of sets began, so that the order of columns does not matter.
 
 Section 6.2: if X separates Y from Z, and Y separates X from Z, both edges to Z would be removed and Z would be left
 without a cause. Such X and Y are *equivalent* for Z: both stay here, and `refinement` decides between them.
@@ -11,15 +10,16 @@ without a cause. Such X and Y are *equivalent* for Z: both stay here, and `refin
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from types import MappingProxyType
+from typing import TypeVar
 
 from unperturbed.analysis.causal.independence.methods import IndependenceTest, Outcome
 from unperturbed.analysis.causal.table.knowledge import Knowledge
 
 Pair = frozenset[str]
+_Node = TypeVar("_Node", bound=Hashable)
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,6 @@ class Separation:
 class Dispensable:
     """A neighbour that a target can do without if others are kept, which can be done without if it is kept."""
 
-    # name, target: The neighbour, and the variable it is a neighbour of.
     name: str
     target: str
     given: frozenset[str]  # What separates the two; an equivalent of the neighbour is among it
@@ -67,7 +66,6 @@ class Skeleton:
     # Of each tested pair the greatest p-value of the tests that found it dependent; of a separated one that of its
     # separation.
     p_values: Mapping[Pair, float]
-    tests: int  # Number of tests that were run
 
 
 class WorkingGraph:
@@ -76,8 +74,8 @@ class WorkingGraph:
     def __init__(
         self,
         adjacent: Mapping[str, Collection[str]],
-        separations: Mapping[Pair, Separation] = MappingProxyType({}),
-        p_values: Mapping[Pair, float] = MappingProxyType({}),
+        separations: Mapping[Pair, Separation],
+        p_values: Mapping[Pair, float],
     ) -> None:
         self.neighbours = {name: set(near) for name, near in adjacent.items()}
         self.separations = dict(separations)
@@ -87,11 +85,13 @@ class WorkingGraph:
         """Return the neighbours as they are now."""
         return {name: frozenset(near) for name, near in self.neighbours.items()}
 
-    def connect(self, one: str, other: str) -> None:
-        """Make two variables neighbours."""
+    def connect(self, one: str, other: str, outcome: Outcome | None = None) -> None:
+        """Make two variables neighbours, which a test found dependent."""
         self.neighbours[one].add(other)
         self.neighbours[other].add(one)
         self.separations.pop(pair_of(one, other), None)
+        if outcome is not None:
+            self.p_values[pair_of(one, other)] = outcome.p_value
 
     def separate(self, found: Separation) -> None:
         """Remove an edge with its reason."""
@@ -103,6 +103,16 @@ class WorkingGraph:
 def pair_of(one: str, other: str) -> Pair:
     """Return two names as a pair without order."""
     return frozenset((one, other))
+
+
+def reached(start: Iterable[_Node], steps: Callable[[_Node], Iterable[_Node]]) -> set[_Node]:
+    """Return the nodes that steps lead to from some, these included."""
+    found, waiting = set(start), list(start)
+    while waiting:
+        further = set(steps(waiting.pop())) - found
+        found |= further
+        waiting += further
+    return found
 
 
 def find_adjacencies(
@@ -138,12 +148,11 @@ class _AdjacencySearch:
         self._screening = screening
         self._knowledge = knowledge
         self._pairs = [(a, b) for a, b in combinations(names, 2) if not knowledge.never_adjacent(a, b)]
-        self._graph = WorkingGraph(dict.fromkeys(names, ()))
+        self._graph = WorkingGraph(dict.fromkeys(names, ()), {}, {})
         for a, b in self._pairs:
             self._graph.connect(a, b)
         self._dispensable: dict[Dispensable, None] = {}
         self._trivial: dict[Pair, list[frozenset[str]]] = {}
-        self._tests = 0
 
     def search_size(self, size: int) -> bool:
         """Try all sets of one size; return whether there was any."""
@@ -171,7 +180,7 @@ class _AdjacencySearch:
         key = pair_of(a, b)
         if any(trivial <= set(given) for trivial in self._trivial.get(key, ())):
             return None
-        outcome = self._outcome(a, b, given)
+        outcome = self._screening.test(a, b, given)
         if outcome.independent:
             if outcome.determined and self._is_inverted(outcome.determined, given):
                 self._trivial.setdefault(key, []).append(frozenset(given))
@@ -197,7 +206,7 @@ class _AdjacencySearch:
         """Return the result of the search."""
         graph = self._graph
         kept = tuple(one for one in self._dispensable if one.name in graph.neighbours[one.target])
-        return Skeleton(self._names, graph.adjacent(), graph.separations, kept, graph.p_values, self._tests)
+        return Skeleton(self._names, graph.adjacent(), graph.separations, kept, graph.p_values)
 
     def _sets(self, a: str, b: str, size: int, before: Mapping[str, frozenset[str]]) -> Iterator[tuple[str, ...]]:
         """Yield the sets of neighbours of either end, each once, in the table's order."""
@@ -212,11 +221,6 @@ class _AdjacencySearch:
                 if given not in seen:
                     seen.add(given)
                     yield given
-
-    def _outcome(self, a: str, b: str, given: Sequence[str]) -> Outcome:
-        """Run the screening test, and count it."""
-        self._tests += 1
-        return self._screening.test(a, b, given)
 
     def _involves_equivalents(self, a: str, b: str, given: Sequence[str], before: Mapping[str, frozenset[str]]) -> bool:
         """Tell whether a separation rests on a variable that this end would separate from the other, and note both.
@@ -241,15 +245,14 @@ class _AdjacencySearch:
         return found_any
 
     def _separating_rest(self, other: str, target: str, by: str, rest: Sequence[str]) -> tuple[str, ...] | None:
-        """Return what has to be conditioned on, besides a variable, for it to separate two others; None if nothing
-        does."""
+        """Return what has to be conditioned on, besides `by`, to separate two others; None if nothing does."""
         if self._knowledge.always_adjacent(other, target) or not self._knowledge.may_condition(by, other, target):
             return None
         for size in range(len(rest), -1, -1):
             for held in combinations(rest, size):
                 if (
                     all(self._knowledge.may_condition(name, other, target) for name in held)
-                    and self._outcome(other, target, (by, *held)).independent
+                    and self._screening.test(other, target, (by, *held)).independent
                 ):
                     return held
         return None

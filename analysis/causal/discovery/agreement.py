@@ -1,12 +1,10 @@
 """Agreement of the directed graph with its data: variables that contradict it are searched again.
 
-The adjacency search tests with sets of any neighbours. Where only the inputs are known to come first, such a set may
-hold an effect of both ends, and separates what acts on what: page faults carry nearly all that a script's inputs say of
-its instructions, and cause few of them. After orientation parents and descendants are known, and each variable has to
-pass what the paper validates models by (section 8.2) and chooses causes by (section 7.2):
+The sets that separate neighbours may hold an effect of both ends: page faults carry nearly all that a script's inputs
+say of its instructions, and cause few of them. After orientation parents and descendants are known, and each variable
+has to pass what the paper validates models by (section 8.2) and chooses causes by (section 7.2):
 
-- an input that changes it when the other inputs are held fixed is one of its ancestors: nothing causes an input, so
-  that no other explanation is left;
+- an input that changes it when the other inputs are held fixed is one of its ancestors, as nothing causes an input;
 - given its parents, it is independent of what is not its effect, the Markov condition of section 3;
 - the inputs alone do not describe it in fewer bits than its parents do, nor does one of its effects describe it better
   than it describes the effect.
@@ -22,7 +20,7 @@ import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
-from unperturbed.analysis.causal.discovery.adjacency import Separation, WorkingGraph, pair_of
+from unperturbed.analysis.causal.discovery.adjacency import Separation, WorkingGraph, pair_of, reached
 from unperturbed.analysis.causal.discovery.orientation import Orientation, extend, orient
 from unperturbed.analysis.causal.discovery.refinement import TIE_BITS, WORTH_A_PARENT, Bits, Refined
 from unperturbed.analysis.causal.independence.methods import IndependenceTest, Outcome
@@ -35,10 +33,8 @@ from unperturbed.common.wording import listing
 class Contradiction:
     """A dependence in the data that a model denies."""
 
-    # target, other: The variable, and one that is neither its cause nor its effect in the model, although they are
-    # related.
     target: str
-    other: str
+    other: str  # Neither its cause nor its effect in the model, although they are related
     given: tuple[str, ...]  # The target's parents
     # By how much the target's description is shorter with the other one: of a dependence that only the test finds,
     # too few for another parent; NaN if knowledge forbids this parent.
@@ -102,7 +98,7 @@ def agree(
 
     `alpha`: Inputs that are falsely found to change a variable, among all that are (Benjamini and Hochberg).
     """
-    work = _Agreement(tuple(names), graph, test, descriptions, knowledge, determined, alpha)
+    work = _Agreement(names, graph, test, descriptions, knowledge, determined, alpha)
     for _ in range(_MOST_ROUNDS):
         work.direct()
         if not work.search_failing():
@@ -110,28 +106,21 @@ def agree(
     return work.agreed()
 
 
+@dataclass
 class _Agreement:
     """The graph while it is made to agree."""
 
-    def __init__(
-        self,
-        names: tuple[str, ...],
-        graph: Refined,
-        test: IndependenceTest,
-        descriptions: Descriptions,
-        knowledge: Knowledge,
-        determined: Callable[[str, Sequence[str]], bool],
-        alpha: float,
-    ) -> None:
-        self._names = names
-        self._test = test
-        self._descriptions = descriptions
-        self._knowledge = knowledge
-        self._determined = determined
-        self._alpha = alpha
-        self._graph = WorkingGraph(graph.adjacent, graph.separations, graph.p_values)
-        self._equivalences = graph.equivalences
-        self._inputs = tuple(name for name in names if name in knowledge.inputs)
+    names: Sequence[str]
+    start: Refined
+    test: IndependenceTest
+    descriptions: Descriptions
+    knowledge: Knowledge
+    determined: Callable[[str, Sequence[str]], bool]
+    alpha: float
+
+    def __post_init__(self) -> None:
+        self._graph = WorkingGraph(self.start.adjacent, self.start.separations, self.start.p_values)
+        self._inputs = tuple(name for name in self.names if name in self.knowledge.inputs)
         self._again: set[str] = set()
         self._turned: set[Arrow] = set()
         self._acting: dict[str, frozenset[str]] = {}
@@ -142,14 +131,12 @@ class _Agreement:
 
     def direct(self) -> None:
         """Direct all edges, open ones by assumption."""
-        forbidden = (*self._knowledge.forbidden, *sorted(self._turned))
-        known = replace(self._knowledge, forbidden=forbidden) if self._turned else self._knowledge
-        self._oriented = orient(self._graph.adjacent(), self._graph.separations, known, determined=self._determined)
-        self._assumed = extend(self._names, self._oriented.directed, self._oriented.undirected, known)
-        parents: dict[str, set[str]] = {name: set() for name in self._names}
-        for source, target in (*self._oriented.directed, *self._assumed):
-            parents[target].add(source)
-        self._parents = {name: frozenset(of) for name, of in parents.items()}
+        forbidden = (*self.knowledge.forbidden, *sorted(self._turned))
+        known = replace(self.knowledge, forbidden=forbidden) if self._turned else self.knowledge
+        self._oriented = orient(self._graph.adjacent(), self._graph.separations, known, determined=self.determined)
+        self._assumed = extend(self.names, self._oriented.directed, self._oriented.undirected, known)
+        arrows = (*self._oriented.directed, *self._assumed)
+        self._parents = {name: frozenset(source for source, target in arrows if target == name) for name in self.names}
 
     def search_failing(self) -> bool:
         """Search the parents of variables that fail again, causes first; return whether any parents changed."""
@@ -163,15 +150,14 @@ class _Agreement:
                 lost = self._lost(target, self._parents[target])
                 if lost:
                     self._become_parents(target, self._parents[target] | lost)
-                    arrows = {(name, target) for name in lost}
-                    one = self._oriented
-                    self._oriented = Orientation(one.directed | arrows, one.undirected, one.conflicts)
+                    directed = self._oriented.directed | {(name, target) for name in lost}
+                    self._oriented = replace(self._oriented, directed=directed)
             self._correct_separations()
         contradictions = self._contradictions()
         adjacent = self._graph.adjacent()
         equivalences = tuple(
             one
-            for one in self._equivalences
+            for one in self.start.equivalences
             if adjacent[one.target].issuperset(one.kept) and adjacent[one.target].isdisjoint(one.left_out)
         )
         graph = Refined(adjacent, self._graph.separations, equivalences, self._graph.p_values)
@@ -179,7 +165,7 @@ class _Agreement:
 
     def _search(self, target: str) -> bool:
         """Search a variable's parents again if it contradicts the data."""
-        if target in self._inputs or target in self._knowledge.definitions:
+        if target in self._inputs or target in self.knowledge.definitions:
             return False
         turned = self._turn_effects(target)
         before = self._parents[target]
@@ -195,7 +181,7 @@ class _Agreement:
         worse = bool(acting) and self._bits(target, acting) < self._bits(target, before) - _UNTESTED_WORTH
         if not (lost or dependent or refuted or worse):
             return turned
-        kept = frozenset(name for name in before if self._knowledge.always_adjacent(name, target))
+        kept = frozenset(name for name in before if self.knowledge.always_adjacent(name, target))
         other = dependent | refuted
         starts = [before | lost | dependent, before | acting | dependent, before | other, acting | kept, before]
         found = min(dict.fromkeys(starts), key=lambda one: self._bits(target, one))
@@ -208,15 +194,14 @@ class _Agreement:
         return True
 
     def _turn_effects(self, target: str) -> bool:
-        """Turn edges to a variable's effects that describe it better than it describes them; return whether any is.
+        """Turn edges to a variable's effects where that describes both in fewer bits; return whether any did.
 
-        Of two directions that knowledge leaves, that of the shorter description of both variables together is taken, as
-        by Janzing and Schölkopf, "Causal inference using the algorithmic Markov condition" (2010).
+        As by Janzing and Schölkopf, "Causal inference using the algorithmic Markov condition" (2010).
         """
-        effects = [name for name in self._names if target in self._parents[name] and self._inputs]
+        effects = [name for name in self.names if target in self._parents[name] and self._inputs]
         turned = False
         for name in effects:
-            if not self._knowledge.allows(name, target) or self._knowledge.requires(target, name):
+            if not self.knowledge.allows(name, target) or self.knowledge.requires(target, name):
                 continue
             parents = self._parents[name] - {target}
             if any(target in self._ancestors(one) for one in parents):
@@ -241,15 +226,14 @@ class _Agreement:
         kept: frozenset[str],
         instead: Collection[str] = (),
     ) -> frozenset[str]:
-        """Drop parents that the description is not longer without, add candidates that shorten it, and put some of them
-        instead of others, until none does."""
+        """Drop parents that the description is not longer without, add candidates or exchange parents for them."""
 
         def shortest(sets: list[frozenset[str]]) -> frozenset[str]:
             return min(sets, key=lambda one: self._bits(target, one), default=found)
 
         while True:
             now = self._bits(target, found)
-            needed = found & (kept | set(self._descriptions.used(target, self._sorted(found))))
+            needed = found & (kept | set(self.descriptions.used(target, self._sorted(found))))
             if needed != found and self._bits(target, needed) < now + TIE_BITS:
                 found = needed
                 continue
@@ -270,50 +254,47 @@ class _Agreement:
 
     def _inputs_that_change(self) -> dict[str, frozenset[str]]:
         """Return for each variable the inputs on which it depends given the other inputs."""
-        pairs = [(name, one) for name in self._names if name not in self._inputs for one in self._inputs]
-        outcomes = [self._test.test(one, name, [each for each in self._inputs if each != one]) for name, one in pairs]
+        pairs = [(name, one) for name in self.names if name not in self._inputs for one in self._inputs]
+        outcomes = [self.test.test(one, name, [each for each in self._inputs if each != one]) for name, one in pairs]
         p_values = benjamini_hochberg([math.nan if one.determined else one.p_value for one in outcomes])
-        found: dict[str, set[str]] = {name: set() for name in self._names}
+        found: dict[str, set[str]] = {name: set() for name in self.names}
         for (name, one), p_value in zip(pairs, p_values.tolist(), strict=True):
-            if p_value <= self._alpha and self._knowledge.allows(one, name):
+            if p_value <= self.alpha and self.knowledge.allows(one, name):
                 found[name].add(one)
         return {name: frozenset(some) for name, some in found.items()}
 
     def _acting_on(self, target: str) -> frozenset[str]:
         """Return the inputs that shorten a variable's description where inputs alone may be parents."""
         if target not in self._acting:
-            found = frozenset(name for name in self._inputs if self._knowledge.allows(name, target))
+            found = frozenset(name for name in self._inputs if self.knowledge.allows(name, target))
             self._acting[target] = self._shortest(target, found, (), frozenset())
         return self._acting[target]
 
     def _lost(self, target: str, parents: Collection[str]) -> frozenset[str]:
         """Return the inputs that act on a variable, and are not ancestors of these parents, nor among them."""
-        if target in self._inputs or target in self._knowledge.definitions:
+        if target in self._inputs or target in self.knowledge.definitions:
             return frozenset()
-        reached = frozenset(parents).union(*(self._ancestors(name) for name in parents))
         # A test alone errs in small tables, and a description alone where much is left unexplained.
-        return (self._acting_on(target) & self._changing[target]) - reached
+        return (self._acting_on(target) & self._changing[target]) - reached(parents, self._parents.__getitem__)
 
     def _dependent(self, target: str, parents: Collection[str]) -> list[str]:
-        """Return what is neither parent nor effect of a variable, depends on it given its parents, and shortens its
+        """Return what is no parent nor effect of a variable, depends on it given its parents and shortens its
         description."""
         given = self._sorted(parents)
         now = self._bits(target, parents)
         found = []
-        for name in self._names:
-            if name in {target, *parents} or not self._knowledge.allows(name, target):
+        for name in self.names:
+            if name in {target, *parents} or not self.knowledge.allows(name, target) or target in self._ancestors(name):
                 continue
-            if target in self._ancestors(name):
-                continue
-            outcome = self._test.test(name, target, given)
+            outcome = self.test.test(name, target, given)
             if outcome.determined:
                 continue
             worth = WORTH_A_PARENT
             if outcome.independent:
                 # Of what comes first, what the formula leaves may tell more than the test sees.
-                if not self._knowledge.precedes(name, target):
+                if not self.knowledge.precedes(name, target):
                     continue
-                if not self._descriptions.p_value(target, given, name) <= self._alpha:
+                if not self.descriptions.p_value(target, given, name) <= self.alpha:
                     continue
                 worth = _UNTESTED_WORTH
             if self._bits(target, {*parents, name}) < now - worth:
@@ -322,46 +303,45 @@ class _Agreement:
 
     def _is_known(self, name: str, target: str) -> bool:
         """Return whether a variable may be made another's cause: it comes first, or inputs are declared."""
-        return bool(self._inputs) or self._knowledge.precedes(name, target)
+        return bool(self._inputs) or self.knowledge.precedes(name, target)
 
     def _defines(self, name: str, parents: Collection[str]) -> bool:
         """Return whether a parent is computed from a variable, as the size of an element from the data type.
 
         A table of its values may be shorter than a formula of the parent, although the parent is all that acts.
         """
-        return any(name in self._knowledge.definitions.get(one, ()) for one in parents)
+        return any(name in self.knowledge.definitions.get(one, ()) for one in parents)
 
     def _refuted(self, target: str, parents: Collection[str]) -> list[str]:
         """Return what is neither parent nor effect of a variable, and plainly depends on it given its parents."""
-        level = self._alpha / len(self._names)
+        level = self.alpha / len(self.names)
         outcomes = self._outcomes(target, parents)
         return [
             name
             for name, outcome in outcomes.items()
-            if outcome.p_value <= level and not outcome.determined and self._knowledge.allows(name, target)
+            if outcome.p_value <= level and not outcome.determined and self.knowledge.allows(name, target)
         ]
 
     def _outcomes(self, target: str, parents: Collection[str]) -> dict[str, Outcome]:
         """Test a variable's independence of all that is neither parent nor effect of it, given its parents.
 
-        A test on columns of the parents mistakes what these miss for a dependence; the formula may miss less. So the
-        larger p-value of the two counts: it is valid if one of them is.
+        The formula may miss less of the parents than the test does: the larger p-value is valid if one of the two is.
         """
         given = self._sorted(parents)
         found = {}
-        for name in self._names:
+        for name in self.names:
             if name in {target, *parents} or target in self._ancestors(name):
                 continue
-            outcome = self._test.test(name, target, given)
+            outcome = self.test.test(name, target, given)
             if not outcome.independent:
-                left = self._descriptions.p_value(target, given, name)
+                left = self.descriptions.p_value(target, given, name)
                 outcome = replace(outcome, p_value=left) if left > outcome.p_value else outcome
             found[name] = outcome
         return found
 
     def _contradictions(self) -> tuple[Contradiction, ...]:
         """Return what fails still, by description length or by a test."""
-        targets = [one for one in self._causes_first() if one not in {*self._inputs, *self._knowledge.definitions}]
+        targets = [one for one in self._causes_first() if one not in {*self._inputs, *self.knowledge.definitions}]
         claims = {
             (target, name): outcome
             for target in targets
@@ -377,7 +357,7 @@ class _Agreement:
             dependent = {(target, name) for name in self._dependent(target, parents)}
             for pair in (one for one in claims if one[0] == target and one in refuted | dependent):
                 saved = math.nan
-                if self._knowledge.allows(pair[1], target):
+                if self.knowledge.allows(pair[1], target):
                     saved = self._bits(target, parents) - self._bits(target, {*parents, pair[1]})
                 found.append(Contradiction(*pair, self._sorted(parents), saved, claims[pair].p_value))
         return tuple(found)
@@ -389,12 +369,11 @@ class _Agreement:
             self._separate(name, target, given)
         for name in self._sorted(parents - self._parents[target]):
             rest = [one for one in given if one != name]
-            self._graph.connect(name, target)
-            self._graph.p_values[pair_of(name, target)] = self._test.test(name, target, rest).p_value
+            self._graph.connect(name, target, self.test.test(name, target, rest))
         self._parents[target] = parents
 
     def _separate(self, name: str, target: str, given: tuple[str, ...]) -> None:
-        outcome = self._test.test(name, target, given)
+        outcome = self.test.test(name, target, given)
         self._graph.separate(Separation(name, target, given, outcome.p_value, outcome.bits, outcome.determined))
         self._graph.p_values[pair_of(name, target)] = outcome.p_value
 
@@ -407,20 +386,13 @@ class _Agreement:
                 self._separate(name, target, self._sorted(self._parents[target]))
 
     def _bits(self, target: str, parents: Collection[str]) -> float:
-        return self._descriptions.bits(target, self._sorted(parents))
+        return self.descriptions.bits(target, self._sorted(parents))
 
     def _sorted(self, some: Collection[str]) -> tuple[str, ...]:
-        return tuple(name for name in self._names if name in some)
+        return tuple(name for name in self.names if name in some)
 
-    def _ancestors(self, name: str) -> frozenset[str]:
-        found: set[str] = set()
-        waiting = list(self._parents[name])
-        while waiting:
-            one = waiting.pop()
-            if one not in found:
-                found.add(one)
-                waiting += self._parents[one]
-        return frozenset(found)
+    def _ancestors(self, name: str) -> set[str]:
+        return reached(self._parents[name], self._parents.__getitem__)
 
     def _causes_first(self) -> list[str]:
-        return sorted(self._names, key=lambda name: (len(self._ancestors(name)), self._names.index(name)))
+        return sorted(self.names, key=lambda name: (len(self._ancestors(name)), self.names.index(name)))

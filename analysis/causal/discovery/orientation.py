@@ -1,9 +1,7 @@
 """Which way edges point: what is required, what knowledge leaves, v-structures, and what follows from these.
 
-Lemeire et al., section 5: "The v-structure is recognized among these, since for A → B ← D, A and D are initially
-independent, but become dependent by conditioning on B." What then follows are the rules of Meek ("Causal inference and
-causal explanation with background knowledge", 1995), the fourth one included, which is needed where knowledge directed
-an edge.
+Lemeire et al., section 5. What follows are the rules of Meek ("Causal inference and causal explanation with background
+knowledge", 1995), the fourth one included, which is needed where knowledge directed an edge.
 
 Nothing here directs an edge against what is known, and nothing closes a circle. Pairs that knowledge keeps apart have
 no separating set, so that no v-structure is read off them.
@@ -15,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, permutations
 
-from unperturbed.analysis.causal.discovery.adjacency import Pair, Separation, pair_of
+from unperturbed.analysis.causal.discovery.adjacency import Pair, Separation, pair_of, reached
 from unperturbed.analysis.causal.table.knowledge import Arrow, Knowledge
 
 
@@ -37,9 +35,8 @@ def orient(
 ) -> Orientation:
     """Direct the edges of an undirected graph.
 
-    `determined`: Tells whether a variable is determined by others. One that the separating set determines is held fixed
-    by it too, so that its absence from the set makes it no v-structure (Geiger's D-separation, to which section 6.2
-    refers).
+    `determined`: Tells whether others determine a variable. The separating set then holds it fixed too, so that its
+    absence from the set makes it no v-structure (Geiger's D-separation, to which section 6.2 refers).
     """
     graph = _Graph(adjacent, separations, knowledge)
     graph.follow_knowledge()
@@ -52,15 +49,10 @@ def orient(
 def extend(
     names: Sequence[str], directed: Collection[Arrow], undirected: Collection[Pair], knowledge: Knowledge
 ) -> tuple[Arrow, ...]:
-    """Return directions for undirected edges that make no circle and, where that can be done, no new v-structure.
+    """Return a direction for each undirected edge, without circles and, where that can be done, new v-structures.
 
-    Any of the graphs that the data cannot tell apart predicts the same; which one it is matters for interventions
-    alone.
+    Any of the graphs that the data cannot tell apart predicts the same; it matters for interventions alone.
 
-    Result: One for each undirected edge.
-
-    Notes
-    -----
     Dor and Tarsi, "A simple algorithm to construct a consistent extension of a partially oriented graph" (1992): what
     may be the last effect gets all its undirected edges pointed at it and is put aside. Where none may be, the one with
     the fewest new v-structures is taken.
@@ -164,10 +156,7 @@ class _Graph:
         )
 
     def _is_no_collider(self, one: str, middle: str, other: str) -> bool:
-        """Tell whether two variables that are not adjacent were separated with the help of a neighbour of both.
-
-        Pairs that knowledge keeps apart were never tested, so that nothing follows from them.
-        """
+        """Tell whether two variables that are not adjacent were separated with the help of a neighbour of both."""
         found = self._separations.get(pair_of(one, other))
         return other not in self._adjacent[one] and found is not None and middle in found.given
 
@@ -176,19 +165,12 @@ class _Graph:
 
     def _point(self, source: str, target: str) -> bool:
         """Direct an edge if it may be and closes no circle; return whether it was."""
-        if self.is_directed(source, target) or not self._may_point(source, target) or self._leads(target, source):
+        if self.is_directed(source, target) or not self._may_point(source, target):
+            return False
+        if source in reached([target], self._effects):
             return False
         self.directed.add((source, target))
         return True
 
-    def _leads(self, start: str, end: str) -> bool:
-        """Tell whether directed edges lead from one variable to another."""
-        seen, waiting = {start}, [start]
-        while waiting:
-            name = waiting.pop()
-            if name == end:
-                return True
-            further = [near for near in self._adjacent[name] if (name, near) in self.directed and near not in seen]
-            seen.update(further)
-            waiting += further
-        return False
+    def _effects(self, name: str) -> list[str]:
+        return [near for near in self._adjacent[name] if (name, near) in self.directed]

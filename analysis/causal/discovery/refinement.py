@@ -5,18 +5,15 @@ Lemeire et al., section 6.2: X and Y are information equivalent with respect to 
     X and Z are dependent, Y and Z are dependent, X ⊥ Z | Y and Y ⊥ Z | X,
 
 each given some W. (The paper prints X ⊥ Z as the first term, where its prose asks for dependence, and leaves out the
-second.) "We propose to connect the target variable with the information equivalent variable which has the simplest
-relation with the target", by the description length of section 7.2. Here sets compete: those that make all other
-candidates dispensable, each fitted as the target's parents. The shortest description wins; lengths that differ by less
-than half an operation are a tie, which goes to fewer variables, and then to the input. A value for each of the few
-sizes of a sweep is not a simple relation: any variable that distinguishes these sizes has as short a table, so that the
-formulas of numbers are compared.
+second.) The one of "the simplest relation with the target" stays, by the description length of section 7.2. Here sets
+compete: those that make all other candidates dispensable, each fitted as the target's parents. Lengths that differ by
+less than half an operation are a tie, which goes to fewer variables, and then to the input. A value for each of the few
+sizes of a sweep is not a simple relation: any variable that distinguishes these sizes has as short a table.
 
-The search removes an edge when any set separates its ends. A set without a strong cause, or with a poor proxy of it,
-does that easily: cycles and time seem independent if the number of operations varies time by a factor of a thousand. So
-each variable whose causes are known by their order is checked against the Markov condition by which the paper validates
-models (section 8.2): given its causes, it is independent of what comes before it. A variable that is still dependent,
-and shortens its description, becomes a cause.
+A set without a strong cause, or with a poor proxy of it, separates easily: cycles and time seem independent if the
+number of operations varies time by a factor of a thousand. So each variable whose causes are known by their order is
+checked against the Markov condition (section 8.2): what comes before it, still depends on it given its causes, and
+shortens its description, becomes a cause.
 """
 
 from __future__ import annotations
@@ -34,7 +31,7 @@ from unperturbed.analysis.causal.discovery.adjacency import (
     WorkingGraph,
     pair_of,
 )
-from unperturbed.analysis.causal.independence.methods import IndependenceTest, Outcome
+from unperturbed.analysis.causal.independence.methods import IndependenceTest
 from unperturbed.analysis.causal.table.knowledge import Knowledge
 from unperturbed.common.wording import listing
 
@@ -131,27 +128,24 @@ def choose(
     return _Chooser(target, candidates, evidence, relations, knowledge).choice()
 
 
+@dataclass
 class _Chooser:
     """The choice for one target."""
 
-    def __init__(
-        self,
-        target: str,
-        candidates: Sequence[str],
-        evidence: Mapping[str, Sequence[frozenset[str]]],
-        relations: Relations,
-        knowledge: Knowledge,
-    ) -> None:
-        self._target = target
-        self._relations = relations
-        self._evidence = evidence
-        self._all = tuple(candidates)
-        self._place = {name: (knowledge.causal_order_key(name), number) for number, name in enumerate(candidates)}
-        self._settled = tuple(name for name in candidates if name not in evidence)
-        self._twins = self._find_twins(sorted(evidence, key=self._place.__getitem__))
-        self._contested = tuple(name for name in candidates if name in self._twins)
-        between = relations.bits_between
-        self._compared_bits = relations.bits if between is None else between(list(evidence))
+    target: str
+    candidates: Sequence[str]
+    evidence: Mapping[str, Sequence[frozenset[str]]]
+    relations: Relations
+    knowledge: Knowledge
+
+    def __post_init__(self) -> None:
+        key = self.knowledge.causal_order_key
+        self._place = {name: (key(name), number) for number, name in enumerate(self.candidates)}
+        self._settled = tuple(name for name in self.candidates if name not in self.evidence)
+        self._twins = self._find_twins(sorted(self.evidence, key=self._place.__getitem__))
+        self._contested = tuple(name for name in self.candidates if name in self._twins)
+        between = self.relations.bits_between
+        self._compared_bits = self.relations.bits if between is None else between(list(self.evidence))
 
     def choice(self) -> ParentChoice:
         """Return the shortest sufficient set, and the sets that carry the same information."""
@@ -167,18 +161,18 @@ class _Chooser:
         return ParentChoice(kept | frozenset(self._settled), tuple(dict.fromkeys(equivalences)))
 
     def _length(self, chosen: Collection[str]) -> float:
-        return self._relations.bits(self._target, self._parents(chosen))
+        return self.relations.bits(self.target, self._parents(chosen))
 
     def _compared_length(self, chosen: Collection[str]) -> float:
-        return self._compared_bits(self._target, self._parents(chosen))
+        return self._compared_bits(self.target, self._parents(chosen))
 
     def _parents(self, chosen: Collection[str]) -> tuple[str, ...]:
-        return tuple(name for name in self._all if name in self._settled or name in chosen)
+        return tuple(name for name in self.candidates if name in self._settled or name in chosen)
 
     def _find_twins(self, contested: Sequence[str]) -> dict[str, list[str]]:
         """Return for each variable the later ones that carry exactly its information, as n and n³."""
         found: dict[str, list[str]] = {}
-        determined = self._relations.is_determined
+        determined = self.relations.is_determined
         for name in contested:
             first = next((one for one in found if determined(name, [one]) and determined(one, [name])), None)
             if first is None:
@@ -192,8 +186,8 @@ class _Chooser:
         kept = self._parents(chosen)
         return all(
             name in chosen
-            or any(given <= set(kept) for given in self._evidence[name])
-            or self._relations.separates(name, self._target, kept)
+            or any(given <= set(kept) for given in self.evidence[name])
+            or self.relations.separates(name, self.target, kept)
             for name in self._contested
         )
 
@@ -224,8 +218,7 @@ class _Chooser:
         return min(tied, key=lambda option: (len(option), sorted(self._place[name] for name in option)))
 
     def _add_nearly_determined(self, best: frozenset[str]) -> frozenset[str]:
-        """Add variables that the set nearly determines, so that no test could detect them, if they shorten the
-        description."""
+        """Add variables that shorten the description, and that the set nearly determines, so that no test sees them."""
         kept = best
         while True:
             parents = self._parents(kept)
@@ -233,10 +226,10 @@ class _Chooser:
                 kept | {name}
                 for name in self._contested
                 if name not in kept
-                and not self._relations.is_determined(name, parents)
+                and not self.relations.is_determined(name, parents)
                 and (
-                    self._relations.unexplained(name, parents) < NEARLY_DETERMINED
-                    or not self._relations.separates(name, self._target, parents)
+                    self.relations.unexplained(name, parents) < NEARLY_DETERMINED
+                    or not self.relations.separates(name, self.target, parents)
                 )
             ]
             longer = min(more, key=self._length, default=kept)
@@ -246,9 +239,9 @@ class _Chooser:
 
     def _equivalence(self, one: frozenset[str], other: frozenset[str]) -> Equivalence:
         """Return the record that compares two sets."""
-        given = [name for name in self._all if name in self._settled or (name in one and name in other)]
+        given = [name for name in self.candidates if name in self._settled or (name in one and name in other)]
         return Equivalence(
-            self._target,
+            self.target,
             tuple(sorted(one - other, key=self._place.__getitem__)),
             tuple(sorted(other - one, key=self._place.__getitem__)),
             tuple(given),
@@ -310,21 +303,17 @@ class _Refinement:
                 break
         if choice.equivalences or target not in self._equivalences:
             self._equivalences[target] = choice.equivalences
-        choice = self._without_unused(target, self._with_shorter(target, choice))
-        for name in choice.kept - set(candidates):
-            self._connect(name, target, self._test.test(name, target, [one for one in choice.kept if one != name]))
+        kept = self._without_unused(target, self._with_shorter(target, choice.kept))
+        for name in kept - set(candidates):
+            self._graph.connect(name, target, self._test.test(name, target, [one for one in kept if one != name]))
         for name in candidates:
-            if name not in choice.kept:
-                self._separate(name, target, choice)
+            if name not in kept:
+                self._separate(name, target, kept)
         return before != self._neighbours[target]
 
-    def _with_shorter(self, target: str, choice: ParentChoice) -> ParentChoice:
+    def _with_shorter(self, target: str, kept: frozenset[str]) -> frozenset[str]:
         """Put a variable in the place of a cause that separates it from the target and nearly determines it, where it
-        describes the target clearly better, of a target whose causes are known.
-
-        One of two tests that are both right in most tables is wrong in some: the cause was not separated in turn.
-        """
-        kept = choice.kept
+        describes the target clearly better, of a target whose causes are known: the test of the cause may be wrong."""
         for name in sorted(kept, key=self._names.index):
             for other in self._names:
                 found = self._graph.separations.get(pair_of(other, target))
@@ -343,19 +332,18 @@ class _Refinement:
                 )
                 if after < before - WORTH_A_PARENT:
                     kept = instead
-        return replace(choice, kept=kept)
+        return kept
 
-    def _without_unused(self, target: str, choice: ParentChoice) -> ParentChoice:
-        """Drop causes that the target's formula does not use and leaves nothing for, of a target whose causes are
-        known."""
+    def _without_unused(self, target: str, causes: frozenset[str]) -> frozenset[str]:
+        """Drop causes that the formula does not use and leaves nothing for, of a target whose causes are known."""
         unused = self._relations.is_unused
-        if unused is None or any(self._knowledge.allows(target, name) for name in choice.kept):
-            return choice
-        kept = tuple(name for name in self._names if name in choice.kept)
+        if unused is None or any(self._knowledge.allows(target, name) for name in causes):
+            return causes
+        kept = tuple(name for name in self._names if name in causes)
         for name in kept:
             if not self._knowledge.always_adjacent(name, target) and unused(target, kept, name):
                 kept = tuple(one for one in kept if one != name)
-        return replace(choice, kept=frozenset(kept))
+        return frozenset(kept)
 
     def _choose_effects(self, target: str) -> None:
         """Choose between effects of a target that carry the same information: fewer are simpler, else the first."""
@@ -371,7 +359,7 @@ class _Refinement:
             self._effects_alike[target] = tuple(alike_effects)
         for name in effects:
             if name not in choice.kept:
-                self._separate(name, target, choice)
+                self._separate(name, target, choice.kept)
 
     def refined(self) -> Refined:
         """Return the graph without equivalent neighbours."""
@@ -400,7 +388,7 @@ class _Refinement:
                 continue
             more = tuple(one for one in self._names if one in parents or one == name)
             if self._relations.bits(target, more) < self._relations.bits(target, parents) - WORTH_A_PARENT:
-                self._connect(name, target, outcomes[name])
+                self._graph.connect(name, target, outcomes[name])
                 self._note_dispensable(target, more, name)
                 return True
         return False
@@ -412,18 +400,13 @@ class _Refinement:
             if name != new and self._test.test(name, target, rest).independent:
                 self._dispensable.append(Dispensable(name, target, frozenset(rest)))
 
-    def _connect(self, name: str, target: str, outcome: Outcome) -> None:
-        """Make two variables neighbours."""
-        self._graph.connect(name, target)
-        self._graph.p_values[pair_of(name, target)] = outcome.p_value
-
-    def _separate(self, name: str, target: str, choice: ParentChoice) -> None:
+    def _separate(self, name: str, target: str, kept: frozenset[str]) -> None:
         """Separate two variables, unless nothing would then explain their relation.
 
-        A determined variable is independent of everything, its effects too. That n determines #op separates #op from
-        the instructions only while these are neighbours of n: if #op has separated them from n, it is all there is.
+        That n determines #op separates #op from the instructions only while these are neighbours of n: if #op has
+        separated them from n, it is all there is.
         """
-        given = tuple(one for one in self._names if one in choice.kept)
+        given = tuple(one for one in self._names if one in kept)
         outcome = self._test.test(name, target, given)
         if (
             outcome.determined == target

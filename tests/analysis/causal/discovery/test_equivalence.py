@@ -141,7 +141,7 @@ class Asked:
 def skeleton(names, edges, separations=(), dispensable=()):
     near = {name: frozenset(next(iter(edge - {name})) for edge in edges if name in edge) for name in names}
     return Skeleton(
-        tuple(names), near, {pair_of(one.one, one.other): one for one in separations}, tuple(dispensable), {}, 0
+        tuple(names), near, {pair_of(one.one, one.other): one for one in separations}, tuple(dispensable), {}
     )
 
 
