@@ -40,13 +40,10 @@ _DEPENDENT = 1e-9
 
 
 def orthonormalise(basis: Any, starts: Any, most: Any) -> Any:
-    """Make the rows of a basis orthonormal in each block, in place, and return how many of them each block has.
+    """Make the rows of a basis, shape (p, rows), orthonormal in each block, in place; return how many each block has.
 
-    basis : float64, shape (p, rows). starts : int64, shape (blocks + 1,), the first row of each block, and the number
-    of rows. most : int64, shape (blocks,), how many a block can carry; first ones go first, and combinations of those
-    before are left out.
-
-    Modified Gram and Schmidt, each one orthogonalised twice, which is enough for double precision.
+    starts : shape (blocks + 1,), the first row of each block, and the number of rows. most : shape (blocks,), how many
+    a block can carry. Modified Gram and Schmidt, twice, which is enough for double precision.
     """
     kept = np.zeros(len(most), np.int64)
     for block in range(len(most)):
@@ -100,7 +97,7 @@ def project_out(basis: Any, starts: Any, kept: Any, columns: Any) -> None:
 
 
 def centre(columns: Any, starts: Any) -> None:
-    """Subtract the mean of each block from columns, shape (q, rows), in place. starts : int64, shape (blocks + 1,)."""
+    """Subtract the mean of each block from columns, shape (q, rows), in place."""
     for column in range(columns.shape[0]):
         for block in range(len(starts) - 1):
             own = columns[column, starts[block] : starts[block + 1]]
@@ -113,11 +110,8 @@ def centre(columns: Any, starts: Any) -> None:
 
 
 def orthonormal(columns: Any, least: float, independent: float) -> Any:
-    """Return an orthonormal basis of columns, shape (rows, q).
-
-    Those with a mean square below `least` are left out, and directions in which less than the share `independent` of
-    their squares is left.
-    """
+    """Return an orthonormal basis of columns, shape (rows, q), without those with a mean square below `least`, and
+    without directions in which less than the share `independent` of their squares is left."""
     rows = len(columns)
     # Through the small matrix of products: its eigenvectors, scaled, turn the columns into an orthonormal basis.
     products = np.dot(columns.T, columns)
@@ -140,11 +134,8 @@ def orthonormal(columns: Any, least: float, independent: float) -> Any:
 
 
 def canonical(one: Any, other: Any) -> Any:
-    """Return the squared canonical correlations of two orthonormal bases, and by how much more they scatter than
-    independence makes them.
-
-    one, other : float64, shapes (rows, p) and (rows, q), both with columns.
-    """
+    """Return the squared canonical correlations of two orthonormal bases, shapes (rows, p) and (rows, q), and by how
+    much more they scatter than independence makes them."""
     rows = len(one)
     # The singular values of QᵀR are the cosines between both spaces: the canonical correlations.
     left, correlations, right = np.linalg.svd(np.dot(one.T, other), full_matrices=False)
@@ -173,16 +164,13 @@ def gaussian(values: Any, width: float, into: Any) -> None:
             apart = np.float32(values[row] - values[at])
             weight = np.exp(scale * apart * apart)
             into[row, at] *= weight
-            if at != row:
-                into[at, row] *= weight
+            into[at, row] *= weight
 
 
 def information_of_permutation(own: Any, other: Any, held: Any, order: Any) -> Any:
-    """Return Σ log₂ p(xyz) / p(xz) over rows when X's rows are permuted.
+    """Return Σ log₂ p(xyz) / p(xz) over rows; no permutation of X changes p(z) / p(yz), the rest of the information.
 
-    own, other, held : float32, shape (rows, rows), values of the kernels of X, Y and Z between rows. order : int64,
-    shape (rows,), which row's X each row gets. Of the mutual information p(z) / p(yz) is left out, which no permutation
-    of X changes.
+    own, other, held : shape (rows, rows), the kernels of X, Y and Z. order : which row's X each row gets.
     """
     rows = len(order)
     total = 0.0
@@ -201,9 +189,8 @@ def information_of_permutation(own: Any, other: Any, held: Any, order: Any) -> A
 def information_at(points: Any, codes_at: Any, rows: Any, codes: Any, sides: Any, discrete_sides: Any) -> Any:
     """Return the mean of log₂ p(xyz) p(z) / (p(xz) p(yz)) at some points, by kernel estimates from rows.
 
-    points : float64, shape (m, d); rows : float64, shape (n, d), continuous variables in units of their bandwidth.
-    codes_at, codes : int64, shapes (m, e) and (n, e), discrete ones. sides, discrete_sides : int64, shapes (d,) and
-    (e,), 0 for X, 1 for Y, 2 for Z.
+    points, rows : shapes (m, d) and (n, d), continuous variables in units of their bandwidth. codes_at, codes : shapes
+    (m, e) and (n, e), discrete ones. sides, discrete_sides : shapes (d,) and (e,), 0 for X, 1 for Y, 2 for Z.
     """
     total = 0.0
     exponent = np.zeros(3)

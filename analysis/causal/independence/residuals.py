@@ -1,14 +1,13 @@
 """Features of variables, and their residuals given a conditioning set: by regressions on features, or by kernels.
 
-The paper asks for a test that is free of form (section 6.1), because partial correlations "fail if the relations
-diverge too much from linearity". Regression on indicators of categories, scales and bends of numbers follows any smooth
-function and most steps, keeps exact p-values, and is a thousand times faster than densities. There is one curve in each
-cell of the discrete variables: "one for each value combination of the discrete variables" (section 7.2).
+The paper asks for a test that is free of form (section 6.1). Regression on indicators of categories, scales and bends
+of numbers follows any smooth function and most steps, keeps exact p-values, and is a thousand times faster than
+densities. There is one curve in each cell of the discrete variables (section 7.2).
 
-A regression on a few columns leaves a misfit. Of counters without noise that misfit is nearly all that is left, and is
-the same function of the conditioning set in each of them. Kernel ridge regression (`Smoother`) leaves far less, but
-takes the third power of the rows in time, so that it only confirms what faster tests find (Rasmussen and Williams,
-"Gaussian Processes for Machine Learning", 2006, sections 2.2 and 5.4.2).
+A regression on a few columns leaves a misfit: of counters without noise nearly all that is left, and the same function
+of the conditioning set in each of them. Kernel ridge regression (`Smoother`) leaves far less, but takes the third power
+of the rows in time, so that it only confirms what faster tests find (Rasmussen and Williams, "Gaussian Processes for
+Machine Learning", 2006, sections 2.2 and 5.4.2).
 """
 
 from __future__ import annotations
@@ -59,11 +58,7 @@ class Features:
 
 
 def features_of(data: Data) -> Mapping[str, Features]:
-    """Return the features of each variable.
-
-    Positive variables come as they are and as their logarithm, as T = #op·C is a sum of logarithms. A scale with heavy
-    tails is replaced by its normal scores.
-    """
+    """Return the features of each variable; positive ones also as logarithms, of which T = #op·C is a sum."""
     return {
         name: _discrete(data.codes(name)) if data.kinds[name] == "discrete" else _continuous(data.values(name))
         for name in data.names
@@ -177,14 +172,8 @@ _LEAST_SIZE = 0.2
 class ConditioningSet:
     """Regressions on a conditioning set.
 
-    Attributes
-    ----------
-    parameters : int
-        Number of fitted numbers: a mean a cell, and the coefficients of each curve.
-    cells : int
-        Combinations of categories that occur.
-    cell_of : int64, shape (rows,)
-        Which one each row has.
+    `parameters`: Number of fitted numbers: a mean a cell, and the coefficients of each curve.
+    `cells`, `cell_of`: How many combinations of categories occur, and which one each row has.
     """
 
     def __init__(
@@ -227,11 +216,6 @@ class ConditioningSet:
         self._kept = compiled_loop("orthonormalise")(self._basis, self._starts, most)
         self.parameters += int(self._kept.sum())
 
-    @property
-    def bytes(self) -> int:
-        """Memory that it uses."""
-        return len(self.cell_of) * (24 + (8 * len(self._basis) if self._curved else 0))
-
     def residuals(self, columns: Floats) -> Floats:
         """Return the residuals of columns of shape (rows, q). The columns' own mean is 0."""
         if self.cells == 1 and not self._curved:
@@ -243,15 +227,12 @@ class ConditioningSet:
         return self._unsorted(ordered.T)
 
     def even_residuals(self, own: Features) -> tuple[Floats, int]:
-        """Return residuals of a variable's curve that are of much the same size whatever is held fixed.
+        """Return residuals of a variable's curve that are of much the same size whatever is held fixed, scales first,
+        and how many columns are scales.
 
-        Errors in proportion to a value are even on the scale of its logarithm, so that of two scales the one with the
-        more even residuals is taken. What is uneven still is regressed anew, weighted by the inverse of the size that
-        is expected. Dividing residuals by it would not do: what a regression misses where errors are small would become
-        large, and pass for a dependence.
-
-        Result `residuals`: float64, shape (rows, columns). Scales first.
-        Result `scales`: How many columns are scales.
+        Of two scales the one with the more even residuals is taken. What is uneven still is regressed anew, weighted by
+        the inverse of the size that is expected. Dividing residuals by it would not do: what a regression misses where
+        errors are small would become large, and pass for a dependence.
         """
         scales, ways = own.scales.shape[1], [own.curve]
         if own.codes is None:
@@ -269,8 +250,7 @@ class ConditioningSet:
         return left, scales
 
     def _expected_sizes(self, left: Floats) -> tuple[float, Floats]:
-        """Return the F statistic of the sizes of residuals regressed on the conditioning set, and the sizes that it
-        expects, 1 on average."""
+        """Return the F statistic of residuals' sizes regressed on the conditioning set, and the expected sizes."""
         fitted, spare = self.parameters - 1, len(left) - self.parameters
         level = np.abs(left).mean(axis=0)
         if fitted < 1 or spare < 1 or not level.size or not level.all():
@@ -351,10 +331,9 @@ _SHARED = 0.5
 
 
 class Smoother:
-    """Kernel ridge regressions on a conditioning set.
+    """Kernel ridge regressions on a conditioning set, from some rows of the table, at most MOST_ROWS.
 
-    `held`: Of the conditioning set; scales of continuous ones are coordinates, combinations of discrete ones are cells.
-    `rows`: int64, shape (at most MOST_ROWS,). Rows of the table that are used.
+    Scales of continuous variables are coordinates, combinations of discrete ones are cells.
     """
 
     def __init__(self, held: Sequence[Features], rows: Codes) -> None:
@@ -367,24 +346,15 @@ class Smoother:
         apart = np.zeros((len(rows), len(rows)))
         for column in np.hstack([np.zeros((len(rows), 0)), *coordinates]).T:
             apart += (column[:, None] - column[None, :]) ** 2
-        self._bases = [
-            np.linalg.eigh((_SHARED + (1 - _SHARED) * alike) * np.exp(-apart / (2 * width**2)))
-            for width in (_WIDTHS if coordinates else _WIDTHS[:1])
-        ]
-
-    @property
-    def bytes(self) -> int:
-        """Memory that it uses."""
-        return sum(vectors.nbytes for _, vectors in self._bases)
+        widths = _WIDTHS if coordinates else _WIDTHS[:1]
+        kernels = [(_SHARED + (1 - _SHARED) * alike) * np.exp(-apart / (2 * width**2)) for width in widths]
+        self._values, self._vectors = np.linalg.eigh(np.array(kernels))
 
     def residuals(self, columns: Floats) -> tuple[Floats, Floats, float]:
-        """Return residuals, by the width and penalty that predict left-out rows best.
+        """Return the residuals of columns, shape (rows, q), by the width and penalty that predict left-out rows best.
 
-        `columns`: float64, shape (rows, q). Of another variable.
-        Result `residuals`: float64, shape (rows, q). What is left of the columns.
-        Result `unexplained`: float64, shape (q,). Mean squared error of left-out rows, as a share of each column's
-        variance.
-        Result `freedom`: The rows less the parameters that were fitted, in effect, to the column that took most.
+        Then the mean squared error of left-out rows as a share of each column's variance; and the rows less the
+        parameters that were fitted, in effect, to the column that took most.
         """
         found = [self._residual(column - column.mean()) for column in columns.T]
         return (
@@ -395,7 +365,7 @@ class Smoother:
 
     def _residual(self, column: Floats) -> tuple[Floats, float, float]:
         best = np.inf
-        for values, vectors in self._bases:
+        for values, vectors in zip(self._values, self._vectors, strict=True):
             turned, squares = vectors.T @ column, vectors**2
             for penalty in _PENALTIES:
                 left = penalty / (np.maximum(values, 0.0) + penalty)

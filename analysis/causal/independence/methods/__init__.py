@@ -1,7 +1,4 @@
-"""The tests of conditional independence that can be selected by name, found without a list; what a test is.
-
-A further test is one class in a module here, or in another distribution.
-"""
+"""The tests of conditional independence that can be selected by name, found without a list; what a test is."""
 
 from __future__ import annotations
 

@@ -6,9 +6,8 @@ independence testing based on a nearest-neighbor estimator of conditional mutual
 enter as residuals of their regressions on S. That changes nothing of I(X; Z | S), as S is known there, and it leaves
 next to nothing for which rows that are only nearly alike in S would be the wrong ones to exchange.
 
-The default test runs the regression test first, which finds most dependences of performance data at once. What that
-cannot find (a variance that depends on a parameter, a circle) it would report as independence, so only that verdict is
-confirmed by the nonparametric test.
+The default test runs the regression test first, which finds most dependences at once. What that cannot find (a
+variance that depends on a parameter, a circle) it reports as independence, so only that verdict is confirmed.
 """
 
 from __future__ import annotations
@@ -70,7 +69,7 @@ class CombinedTest(IndependenceTest):
 class KernelTest(IndependenceTest):
     """Tests X ⊥ Z | S by kernel mutual information and local permutations.
 
-    `most_rows`: Of a longer table so many rows, drawn by the seed, are used: time and memory grow with their square.
+    Of a longer table `most_rows`, drawn by the seed, are used: time and memory grow with their square.
     """
 
     name: ClassVar[str] = "kernel"

@@ -9,9 +9,8 @@ is below 0.4 bits, or below 0.2 where X or Z is discrete. Densities are kernel e
 to be 1/(n·∏ b_d); here both cancel. Eq. (11) mixes the integral with the sum over bins; the integral is taken, as a
 mean over draws from the estimated density itself.
 
-**Its constants do not transfer.** With a bandwidth in proportion to 1/n the value for independent variables grows with
-n: about 0.15 bits for two uniform ones at 50 rows, 0.3 at 100, 1.2 at 400 and 2.1 at 1,000. It is here so that the
-paper can be reproduced; the other tests are calibrated.
+With a bandwidth in proportion to 1/n the value for independent variables grows with n: about 0.15 bits for two uniform
+ones at 50 rows, 0.3 at 100, 1.2 at 400 and 2.1 at 1,000. The other tests are calibrated.
 """
 
 from __future__ import annotations

@@ -3,12 +3,10 @@
 X ⊥ Z | S where neither variable's curves (`residuals.Features`) are correlated with the other variable, after each was
 regressed on S cell by cell. Because both are residuals, what a regression misses of S does harm only where it misses
 the same for both (Shah and Peters, "The hardness of conditional independence testing and the generalised covariance
-measure", 2020). Pillai's trace of the canonical correlations has an F distribution whatever is discrete: for two
-continuous variables it is that of a regression, for two discrete ones a test of association within strata.
+measure", 2020). Pillai's trace of the canonical correlations has an F distribution whatever is discrete.
 
-What a single number leaves unexplained is found by neighbours, whatever the form of the curve. A regression on a few
-columns cannot find that n determines #op, nor that #op determines n: its misfit looks like unexplained variance. Rows
-that are neighbours in n have nearly the same #op if, and only if, n determines it.
+A regression on a few columns cannot find that n determines #op, nor that #op determines n: its misfit looks like
+unexplained variance. But rows that are neighbours in n have nearly the same #op if, and only if, n determines it.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Generic, Protocol, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,29 +44,20 @@ class Neighbours:
     """Rows that are neighbours in a continuous variable, within cells."""
 
     order: Places  # (rows,): Rows in the order of the cells and, in each, of the variable
-    # starts, counts: (values,): Where the rows of each value begin in that order, and how many they are.
-    starts: Places
-    counts: Places
+    starts: Places  # (values,): Where the rows of each value begin in that order
+    counts: Places  # (values,): How many they are
     inside: Places  # (any,): Values that have a neighbour on either side in their cell
     share: Floats  # (any, 1): How far each of these lies between its neighbours, from 0 to 1
 
-    @property
-    def bytes(self) -> int:
-        """How much memory it holds."""
-        return 8 * (len(self.order) + 2 * len(self.starts) + 2 * len(self.inside))
-
     def unexplained(self, own: Features) -> float:
-        """Return the share of a variable's variance that is left between neighbours.
+        """Return the share of a variable's variance that is left between neighbours, the greater of two.
 
-        Notes
-        -----
-        The greater of two. Where rows share a value of the continuous variable: their squares about their mean. And the
-        mean of each value less that on the line between the value before and the value after it, by ranks, so that
-        neither a few large values nor a scale decides and any rising curve is a line. For values without order its mean
-        square is the variance times 1 + w² + (1 − w)², where w is how far between the two the value lies. The twentieth
-        of the greatest squares is left out for jumps. Both are needed: repetitions of points that were drawn at random
-        agree in all parameters, and yet n does not determine the datatype. Where the variable has too few values for
-        lines, what they share decides alone.
+        Where rows share a value of the continuous variable: their squares about their mean. And the mean of each value
+        less that on the line between the value before and the value after it, by ranks, so that neither a few large
+        values nor a scale decides. For values without order its mean square is the variance times 1 + w² + (1 − w)²,
+        where w is how far between the two the value lies. The twentieth of the greatest squares is left out for jumps.
+        Both are needed: repetitions of points that were drawn at random agree in all parameters, and yet n does not
+        determine the datatype.
         """
         columns = own.scales if own.ranks is None else own.ranks[:, None]
         spread = np.mean((columns - columns.mean(axis=0)) ** 2, axis=0)
@@ -84,8 +73,7 @@ class Neighbours:
         return float(np.max(shares)) if shares else 1.0
 
     def _about_means(self, values: Floats, means: Floats) -> Floats:
-        """Return squared deviations of rows that share a value from their mean, scaled so that unordered values give
-        the variance."""
+        """Return squared deviations from the mean of rows that share a value; the variance for unordered values."""
         if len(self.starts) == len(self.order):
             return values[:0]
         many = np.repeat(self.counts, self.counts)
@@ -94,18 +82,14 @@ class Neighbours:
         return np.asarray(left**2 * (many / np.maximum(many - 1, 1))[shared, None])
 
     def _about_lines(self, means: Floats) -> Floats:
-        """Return squared deviations of means from the line between both neighbours, for values with two in their
-        cell."""
+        """Return squared deviations of means from the line between both neighbours in their cell."""
         at, share = self.inside, self.share
         apart = means[at] - (1 - share) * means[at - 1] - share * means[at + 1]
         return np.asarray(apart**2 / (1 + share**2 + (1 - share) ** 2))
 
 
 def neighbours_in(by: Features, cells: NDArray[np.int64]) -> Neighbours:
-    """Find which rows are neighbours.
-
-    `cells`: int64, shape (rows,). Only rows of one cell are neighbours.
-    """
+    """Find which rows of the same cell, `cells` of shape (rows,), are neighbours."""
     assert by.ranks is not None
     order = np.lexsort((by.ranks, cells))
     at, cell = by.ranks[order], cells[order]
@@ -148,16 +132,10 @@ class _Residuals:
     """Residuals of a variable given a conditioning set."""
 
     scales: Floats  # (rows, scales): Residuals of the variable's scales
-    # orthonormal_scales, orthonormal_curve: (rows, at most columns): Orthonormal bases of the residuals of its
-    # scales, and of all that a dependence is looked for in.
-    orthonormal_scales: Floats
-    orthonormal_curve: Floats
+    orthonormal_scales: Floats  # (rows, at most scales): Orthonormal basis of these
+    orthonormal_curve: Floats  # (rows, at most columns): The same of all that a dependence is looked for in
     unexplained: float  # Share of its variance that the conditioning set leaves
     most_bits: float  # Entropy of a discrete variable, an upper bound of its information
-
-    @property
-    def bytes(self) -> int:
-        return self.scales.nbytes + self.orthonormal_scales.nbytes + self.orthonormal_curve.nbytes
 
 
 class RegressionTest(IndependenceTest):
@@ -186,8 +164,7 @@ class RegressionTest(IndependenceTest):
         self._neighbours: _Recent[frozenset[str], Neighbours] = _Recent(_KEPT_BYTES / 4)
         self._shares: dict[tuple[str, frozenset[str]], float] = {}
         self._smoothers: _Recent[frozenset[str], Smoother] = _Recent(_KEPT_BYTES / 4)
-        chosen = np.random.default_rng(0).permutation(data.rows)[:MOST_ROWS]
-        self._smoothed_rows = np.sort(chosen)
+        self._smoothed_rows = np.sort(np.random.default_rng(0).permutation(data.rows)[:MOST_ROWS])
 
     @classmethod
     def create(cls, data: Data, *, alpha: float, seed: int) -> RegressionTest:  # noqa: ARG003
@@ -214,11 +191,8 @@ class RegressionTest(IndependenceTest):
         return bool(given) and self.unexplained(name, given) < self._determined
 
     def p_value_of_residuals(self, residuals: Floats, other: str, given: Sequence[str]) -> float:
-        """Return the p-value of a dependence of a formula's residuals on a variable that is smoothed by its parents.
-
-        1 where the parents, `given`, determine the variable. Because both are residuals, what the formula misses does
-        harm only where the smoothed variable misses the same. `residuals`: float64, shape (rows,).
-        """
+        """Return the p-value of a dependence of a formula's residuals, shape (rows,), on a variable that is smoothed by
+        the formula's parents, `given`; 1 where these determine it."""
         rows = self._smoothed_rows
         smoother = self._smoothers.get(
             frozenset(given), lambda: Smoother([self._features[name] for name in given], rows)
@@ -286,17 +260,12 @@ class RegressionTest(IndependenceTest):
         return self._held.get(held, lambda: ConditioningSet(self._features, sorted(held), self._data.rows))
 
 
-class _Sized(Protocol):
-    @property
-    def bytes(self) -> int: ...
-
-
 _Key = TypeVar("_Key")
-_Value = TypeVar("_Value", bound=_Sized)
+_Value = TypeVar("_Value")
 
 
 class _Recent(Generic[_Key, _Value]):
-    """A cache that forgets the least recently used values beyond a size."""
+    """A cache of objects with arrays, which forgets the least recently used ones beyond a size."""
 
     def __init__(self, most_bytes: float) -> None:
         self._most = most_bytes
@@ -304,23 +273,23 @@ class _Recent(Generic[_Key, _Value]):
         self._known: OrderedDict[_Key, _Value] = OrderedDict()
 
     def get(self, key: _Key, make: Callable[[], _Value]) -> _Value:
-        """Return the value of a key, made where it is not known; forget what was used longest ago where memory asks for
-        it."""
+        """Return the value of a key, made where it is not known."""
         if key in self._known:
             self._known.move_to_end(key)
             return self._known[key]
         value = self._known[key] = make()
-        self._bytes += value.bytes
+        self._bytes += _bytes_of(value)
         while self._bytes > self._most and len(self._known) > 1:
-            self._bytes -= self._known.popitem(last=False)[1].bytes
+            self._bytes -= _bytes_of(self._known.popitem(last=False)[1])
         return value
 
 
-def _association(one: Floats, other: Floats, spare: int) -> _Association:
-    """Test two orthonormal bases of residuals for correlation by Pillai's trace.
+def _bytes_of(value: object) -> int:
+    return sum(part.nbytes for part in vars(value).values() if isinstance(part, np.ndarray))
 
-    `spare` is the number of rows less the parameters that were fitted to each column.
-    """
+
+def _association(one: Floats, other: Floats, spare: int) -> _Association:
+    """Test two orthonormal bases of residuals, with rows `spare` of fitted parameters, by Pillai's trace."""
     rows, p, q = len(one), one.shape[1], other.shape[1]
     few, many = min(p, q), max(p, q)
     upper = spare - p - q + few  # the freedom of what is left of one after regression on the other
