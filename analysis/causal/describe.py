@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from unperturbed.common.table import Cell, Column, Table
-from unperturbed.common.wording import listing, number
+from unperturbed.common.wording import counted, listing, number
 
 if TYPE_CHECKING:
     import polars as pl
@@ -29,15 +29,13 @@ _ROUNDING = 1e-12
 def summary_sentence(model: CausalModel) -> str:
     """Return one sentence on how much was learnt from how much."""
     kinds = list(model.data.kinds.values())
-    edges = len(model.edges)
     open_edges = sum(not edge.directed for edge in model.edges)
     left = f", {open_edges} of them without a direction" if open_edges else ""
-    against = len(model.contradictions)
-    denied = f", and deny {against} {'dependence' if against == 1 else 'dependences'} of the table" if against else ""
+    against = counted(len(model.contradictions), "dependence")
+    denied = f", and deny {against} of the table" if model.contradictions else ""
     return (
         f"{model.data.rows:,} rows of {len(kinds)} variables ({kinds.count('discrete')} discrete, "
-        f"{kinds.count('continuous')} continuous) "
-        f"make {edges} {'edge' if edges == 1 else 'edges'}{left}{denied}."
+        f"{kinds.count('continuous')} continuous) make {counted(len(model.edges), 'edge')}{left}{denied}."
     )
 
 
@@ -52,7 +50,7 @@ def edge_remark(model: CausalModel, edge: Edge) -> str:
         sentences.append("directed both ways by the data")
     elif not edge.directed:
         sentences.append("direction open")
-    if not math.isnan(edge.stability) and edge.stability < OFTEN and not edge.required:
+    if edge.stability < OFTEN and not edge.required:
         sentences.append("unstable")
     if edge.p_value > model.settings.alpha and not edge.required:
         sentences.append("weak")
@@ -70,10 +68,7 @@ def _is_unused(model: CausalModel, edge: Edge) -> bool:
 
 
 def separation_sentence(found: Separation, alpha: float) -> str:
-    """Return why there is no edge: "T and n are independent given ops and C (p = 0.4)".
-
-    If the test alone, at the level `alpha`, would have kept the edge, the description length decided against it.
-    """
+    """Return why there is no edge: by a test, or by the description length where the test at `alpha` would keep it."""
     pair = f"{found.one} and {found.other}"
     if found.determined:
         other = found.other if found.determined == found.one else found.one
@@ -116,18 +111,17 @@ def markov_sentences(found: MarkovCheck) -> tuple[str, ...]:
 def undecided(model: CausalModel) -> tuple[str, ...]:
     """Return what contradicts the data, and what data and prior knowledge leave undecided, a sentence each."""
     sentences = [f"Contradicts the data: {one}." for one in model.contradictions]
-    assumed = dict.fromkeys(model.assumed)
     for edge in model.edges:
         if edge.directed:
             continue
         why = "v-structures direct it both ways" if edge.conflicting else "knowledge and data leave its direction open"
-        taken = next((pair for pair in assumed if set(pair) == {edge.source, edge.target}), None)
+        taken = next((pair for pair in model.assumed if set(pair) == {edge.source, edge.target}), None)
         ways = f"; formulas take {taken[0]} → {taken[1]}, and another choice predicts the same" if taken else ""
         sentences.append(f"{edge}: {why}{ways}.")
     sentences += [
         f"{edge} was found in only {edge.stability:.0%} of the subsamples."
         for edge in model.edges
-        if not math.isnan(edge.stability) and edge.stability < OFTEN and not edge.required
+        if edge.stability < OFTEN and not edge.required
     ]
     weak = [edge for edge in model.edges if edge.p_value > model.settings.alpha and not edge.required]
     if weak:
@@ -182,10 +176,7 @@ def share_text(share: float) -> str:
 
 
 def edges_table(model: CausalModel, *, link: str = "") -> Table:
-    """Return the edges with their evidence.
-
-    `link`: What links to an effect begin with, its number follows; empty for no links.
-    """
+    """Return the edges with their evidence; `link` is what links to an effect begin with, before its number."""
     columns = (
         Column("edge", meaning="cause and effect"),
         Column("bits per row", "right", "mutual information of the two given the other causes of the effect"),
@@ -233,25 +224,19 @@ def formulas_table(model: CausalModel) -> Table:
     return Table((Column("variable"), Column("formula"), Column("bits", "right")), rows, "Formulas")
 
 
-def parameters_table(mechanism: Mechanism) -> Table:
-    """Return the fitted numbers of a mechanism with their intervals."""
-    heads = (
-        Column("number"),
-        Column("value", "right"),
-        Column("from", "right"),
-        Column("to", "right"),
-        Column("where"),
-    )
-    rows: list[Sequence[Cell | str]] = [
-        (
-            one.name,
-            *(Cell(number(value, 5), key=value) for value in (one.value, one.low, one.high)),
-            "; ".join(", ".join(f"{name}={value}" for name, value in where.items()) for where in one.where)
-            or "everywhere",
-        )
-        for one in mechanism.parameters
-    ]
-    return Table(heads, rows, "Fitted numbers with 95% confidence intervals")
+def parameters_table(mechanism: Mechanism, *, most: int | None = None, places: int | None = None) -> Table:
+    """Return the fitted numbers with their intervals: the first `most`, with the first `places` where each holds."""
+    heads = (Column("number"), *(Column(head, "right") for head in ("value", "from", "to")), Column("where"))
+    rows: list[Sequence[Cell | str]] = []
+    for one in mechanism.parameters[:most]:
+        where = [", ".join(f"{name}={value}" for name, value in place.items()) for place in one.where[:places]]
+        if len(where) < len(one.where):
+            where.append(f"and {len(one.where) - len(where)} more")
+        numbers = (Cell(number(value, 5), key=value) for value in (one.value, one.low, one.high))
+        rows.append((one.name, *numbers, "; ".join(where) or "everywhere"))
+    hidden = len(mechanism.parameters) - len(rows)
+    more = f"; {hidden} more are in the JSON" if hidden else ""
+    return Table(heads, rows, f"Fitted numbers with 95% confidence intervals{more}")
 
 
 def frame_table(frame: pl.DataFrame, caption: str, *, most: int = 20) -> Table:
@@ -268,9 +253,8 @@ def frame_table(frame: pl.DataFrame, caption: str, *, most: int = 20) -> Table:
 def curve_table(found: CurveParameters) -> Table:
     """Return the parameters of a curve in each cell, with their intervals."""
     cells = found.intervals.columns[: found.intervals.columns.index("runs")]
-    heads = ("runs", "value", "from", "to")
-    columns = [Column(name) for name in cells]
-    columns += [Column("runs", "right"), Column("parameter"), *(Column(head, "right") for head in heads[1:])]
+    columns = [*(Column(name) for name in cells), Column("runs", "right"), Column("parameter")]
+    columns += [Column(head, "right") for head in ("value", "from", "to")]
     rows = [
         (
             *(str(row[name]) for name in cells),

@@ -17,7 +17,7 @@ from unperturbed.errors import DataError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from unperturbed.analysis.causal import Category, CausalModel, Mechanism
+    from unperturbed.analysis.causal import Category, CausalModel
 
     Floats = NDArray[np.float64]
     Columns = Mapping[str, list[Any]]
@@ -38,25 +38,21 @@ _DECADES = 3.0
 class VariableFigure:
     """A variable's figure with its views."""
 
-    figure: Figure  # The figure
+    figure: Figure
     views: tuple[tuple[str, str], ...]  # Keys and names of the views; the first is shown at first
     notes: tuple[str, ...]  # Limits of the drawing, a sentence each
 
 
 def variable_figure(model: CausalModel, name: str, number: int) -> VariableFigure:
-    """Return the figure of one variable.
-
-    `number`: Its number, for the figure's id; views are named by the numbers of the causes: "cause-3".
-    """
-    mechanism = model.mechanisms[name]
-    return _Drawing(model, name, mechanism).drawn(f"model-{number}")
+    """Return the figure of one variable; views are named by the numbers of the causes: "cause-3"."""
+    return _Drawing(model, name).drawn(f"model-{number}")
 
 
 class _Drawing:
-    def __init__(self, model: CausalModel, name: str, mechanism: Mechanism) -> None:
+    def __init__(self, model: CausalModel, name: str) -> None:
         self._data = model.data
         self._name = name
-        self._mechanism = mechanism
+        self._mechanism = mechanism = model.mechanisms[name]
         rows = model.data.rows
         self._rows = np.unique(np.linspace(0, rows - 1, min(rows, _POINTS)).round().astype(np.int64))
         self._columns: Columns = {
@@ -123,16 +119,15 @@ class _Drawing:
 
     def _distribution(self) -> None:
         name = self._name
+        bars: dict[str, Any]
         if self._is_discrete(name):
             counts = np.bincount(self._data.codes(name), minlength=len(self._data.categories(name)))
-            self._view("data", "the data", name, "rows", **self._ticks(name))
-            bars: dict[str, Any] = {"x": list(range(len(counts))), "y": counts.tolist()}
-            self._add("data", type="bar", **bars, marker={"color": SERIES[0]}, showlegend=False)
-            return
-        counts, edges = np.histogram(self._data.values(name), min(30, max(5, math.isqrt(self._data.rows))))
-        middles, width = (edges[1:] + edges[:-1]) / 2, float(edges[1] - edges[0])
-        self._view("data", "the data", name, "rows")
-        bars = {"x": short(middles), "y": counts.tolist(), "width": [width] * len(counts)}
+            bars = {"x": list(range(len(counts))), "y": counts.tolist()}
+        else:
+            counts, edges = np.histogram(self._data.values(name), min(30, max(5, math.isqrt(self._data.rows))))
+            middles, width = (edges[1:] + edges[:-1]) / 2, float(edges[1] - edges[0])
+            bars = {"x": short(middles), "y": counts.tolist(), "width": [width] * len(counts)}
+        self._view("data", "the data", name, "rows", **(self._ticks(name) if self._is_discrete(name) else {}))
         self._add("data", type="bar", **bars, marker={"color": SERIES[0]}, showlegend=False)
 
     # Continuous variables
@@ -152,19 +147,19 @@ class _Drawing:
             x = self._data.values(cause)[self._rows]
         self._view(choice, f"over {cause}", cause, self._name, **ticks)
         for place, (label, here) in enumerate(groups):
-            colour = SERIES[place] if place < _LEGENDS else "@muted-bar"
             style = {"name": label or "data", "legendgroup": label, "showlegend": len(groups) > 1 and place < _LEGENDS}
-            points = {"x": short(x[here]), "y": short(y[here]), "marker": {"color": colour, "size": 6, "opacity": 0.6}}
+            marker = {"color": _colour(place), "size": 6, "opacity": 0.6}
+            points = {"x": short(x[here]), "y": short(y[here]), "marker": marker}
             self._add(choice, type="scatter", mode="markers", hoverinfo="x+y+name", **points, **style)
         if moved is None or cause not in mechanism.used:
             return
         for place, (label, here) in enumerate(groups[:_MOST_CURVES]):
-            colour = SERIES[place] if place < _LEGENDS else "@muted-bar"
             draw = self._levels if self._is_discrete(cause) else self._curve
             line = draw(cause, mechanism, here)
             if line is not None:
                 style = {"name": label or "formula", "legendgroup": label, "showlegend": False, "hoverinfo": "x+y+name"}
-                self._add(choice, type="scatter", mode="lines", line={"color": colour, "width": 2.5}, **line, **style)
+                drawn = {"color": _colour(place), "width": 2.5}
+                self._add(choice, type="scatter", mode="lines", line=drawn, **line, **style)
 
     def _is_wide(self, cause: str) -> bool:
         values = self._data.values(cause)
@@ -172,14 +167,11 @@ class _Drawing:
         return low > 0 and high >= 10**_DECADES * low and float(np.median(values)) < (low + high) / 2
 
     def _groups(self, cause: str, mechanism: CurveMechanism) -> list[tuple[str, NDArray[np.int64]]]:
-        """Return rows by the values of the other discrete causes: in order, or the largest groups first if there are
-        many."""
+        """Return rows by the values of the other discrete causes, in order; of many groups the largest first."""
         discrete = [one for one in mechanism.used if one != cause and self._is_discrete(one)]
         found: dict[tuple[Category, ...], list[int]] = {}
-        for row, values in enumerate(
-            zip(*(self._columns[one] for one in discrete), strict=True) if discrete else [()] * len(self._rows)
-        ):
-            found.setdefault(values, []).append(row)
+        for row in range(len(self._rows)):
+            found.setdefault(tuple(self._columns[one][row] for one in discrete), []).append(row)
         if len(found) <= _LEGENDS:
             places = [{value: at for at, value in enumerate(self._data.categories(one))} for one in discrete]
             ordered = sorted(
@@ -281,8 +273,7 @@ class _Drawing:
     # Discrete variables
 
     def _shares(self, cause: str, mechanism: TableMechanism) -> None:
-        """Add a bar of shares for each value of a discrete cause, or tenth of a continuous one, with the table's
-        cuts as lines."""
+        """Add a bar of shares for each value of a discrete cause, or tenth of a continuous one; lines by the table."""
         choice = self._number_of(cause)
         if self._is_discrete(cause):
             bins = self._data.codes(cause)[self._rows]
@@ -306,8 +297,7 @@ class _Drawing:
         borders = np.zeros(len(here))
         for number, category in enumerate(categories):
             shares = [float(np.mean(codes[bins == one] == number)) for one in here]
-            colour = SERIES[number] if number < _LEGENDS else "@muted-bar"
-            style = {"name": plot_text(str(category), 24), "marker": {"color": colour, "opacity": 0.75}}
+            style = {"name": plot_text(str(category), 24), "marker": {"color": _colour(number), "opacity": 0.75}}
             self._add(choice, type="bar", x=here.tolist(), y=short(shares), **style)
             borders += [float(np.mean(predicted[bins == one, number])) for one in here]
             if number < len(categories) - 1:
@@ -316,3 +306,7 @@ class _Drawing:
                 self._add(
                     choice, type="scatter", mode="markers", x=here.tolist(), y=short(borders), marker=marks, **what
                 )
+
+
+def _colour(place: int) -> str:
+    return SERIES[place] if place < _LEGENDS else "@muted-bar"

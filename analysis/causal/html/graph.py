@@ -13,6 +13,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from unperturbed.analysis.causal.describe import edge_remark, p_text, share_text
+from unperturbed.analysis.causal.discovery.adjacency import reached
 from unperturbed.analysis.causal.model.export import edge_style, edge_width
 from unperturbed.common.markup import Html, tag
 
@@ -38,20 +39,13 @@ class GraphLayout:
 
     layers: tuple[int, ...]  # The layer of each node, from 0
     middles: tuple[Point, ...]  # The middle of each node
-    # The route of each arrow, from its source's middle to its target's, with two points for each layer that it passes
-    # through.
-    routes: tuple[tuple[Point, ...], ...]
-    # width, height: Size of the whole.
+    routes: tuple[tuple[Point, ...], ...]  # Of each arrow between these, with two points in each layer that it passes
     width: float
     height: float
 
 
 def layered(widths: Sequence[float], arrows: Sequence[Arrow], tiers: Sequence[Sequence[int]] = ()) -> GraphLayout:
-    """Compute the layout of a graph.
-
-    `arrows`: Source and target. An arrow that closes a circle with those before it is drawn, and ignored for the
-    layers.
-    """
+    """Compute the layout of a graph; an arrow that closes a circle with those before it is ignored for the layers."""
     count = len(widths)
     order = _acyclic(count, arrows)
     following = [tier for tier in tiers if tier]
@@ -85,12 +79,7 @@ def _acyclic(count: int, arrows: Iterable[Arrow]) -> list[Arrow]:
     after: list[set[int]] = [set() for _ in range(count)]
     kept: list[Arrow] = []
     for source, target in arrows:
-        waiting, seen = [target], {target}
-        while waiting and source not in seen:
-            new = after[waiting.pop()] - seen
-            seen |= new
-            waiting += new
-        if source not in seen:
+        if source not in reached([target], after.__getitem__):
             after[source].add(target)
             kept.append((source, target))
     return kept
@@ -138,8 +127,7 @@ class _Grid:
         self.rows = rows
 
     def uncross(self) -> None:
-        """Sort each layer by the mean place of its neighbours, forth and back; keep the order with the fewest
-        crossings."""
+        """Sort each layer by the mean place of its neighbours, forth and back; keep the order that crosses least."""
         best, fewest = [list(row) for row in self.rows], self.crossings()
         for sweep in range(_SWEEPS):
             forth = sweep % 2 == 0
@@ -241,39 +229,27 @@ def regression_id(number: int | str) -> str:
 
 
 def graph_svg(model: CausalModel) -> Html:
-    """Return the graph as SVG: causes left, effects right; width by strength, dashes by stability, rings for open
-    directions."""
+    """Return the graph as SVG: causes left, effects right; width by strength, dashes by stability, rings: open."""
     names = model.data.names
     number = {name: at for at, name in enumerate(names)}
     widths = [max(_NARROWEST, _LETTER * len(_shown(name)) + _PADDING) for name in names]
     assumed = {frozenset(pair): pair for pair in model.assumed}
-    ends = [_ends(edge, assumed) for edge in model.edges]
-    tiers = [[number[name] for name in tier if name in number] for tier in _tiers(model)]
-    arrows = [(number[source], number[target]) for source, target in ends]
     # Directed edges have their say in the layers first.
-    order = sorted(range(len(arrows)), key=lambda at: not model.edges[at].directed)
-    layout = layered(widths, [arrows[at] for at in order], tiers)
-    ports = _ports(layout, [arrows[at] for at in order])
+    edges = sorted(model.edges, key=lambda edge: not edge.directed)
+    ends = [assumed.get(frozenset(pair), pair) for pair in ((edge.source, edge.target) for edge in edges)]
+    arrows = [(number[source], number[target]) for source, target in ends]
+    tiers = model.knowledge.tiers or [model.knowledge.inputs]
+    layout = layered(widths, arrows, [[number[name] for name in tier if name in number] for tier in tiers])
+    ports = _ports(layout, arrows)
     lines = []
-    for place, at in enumerate(order):
-        route = _route(layout, arrows[at], place, ports[place], widths)
-        lines.append(_line(model, model.edges[at], arrows[at], route))
+    for place, (edge, arrow) in enumerate(zip(edges, arrows, strict=True)):
+        lines.append(_line(model, edge, arrow, _route(layout, arrow, place, ports[place], widths)))
     nodes = [_node(model, at, layout.middles[at], widths[at]) for at in range(len(names))]
     width, height = f"{layout.width:.0f}", f"{layout.height:.0f}"
     size = {"width": width, "height": height, "viewBox": f"0 0 {width} {height}"}
     description = f"Graph of {len(names)} variables and {len(model.edges)} edges; the table of edges shows the same."
     picture = tag("svg", _markers(), lines, nodes, role="group", aria_label=description, class_="graph", **size)
     return tag("div", picture, class_="scroll", tabindex="0", role="region", aria_label="The graph")
-
-
-def _tiers(model: CausalModel) -> list[Sequence[str]]:
-    return list(model.knowledge.tiers) or [model.knowledge.inputs]
-
-
-def _ends(edge: Edge, assumed: dict[frozenset[str], tuple[str, str]]) -> tuple[str, str]:
-    """Return the edge's ends in the direction in which it is drawn."""
-    ends = edge.source, edge.target
-    return ends if edge.directed else assumed.get(frozenset(ends), ends)
 
 
 def _shown(name: str) -> str:

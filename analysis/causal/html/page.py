@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import metadata, resources
 from typing import TYPE_CHECKING
@@ -14,6 +13,7 @@ from unperturbed.analysis.causal.describe import (
     edges_table,
     markov_sentences,
     p_text,
+    parameters_table,
     separation_sentence,
     summary_sentence,
     undecided,
@@ -22,7 +22,7 @@ from unperturbed.analysis.causal.describe import (
 from unperturbed.analysis.causal.html.figures import variable_figure
 from unperturbed.analysis.causal.html.graph import graph_svg, regression_id
 from unperturbed.analysis.pages.document import choice, document, frame, navigation
-from unperturbed.common.markup import Cell, Content, Html, table, tag
+from unperturbed.common.markup import Cell, Html, table, tag
 from unperturbed.common.wording import counted, listing, number
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
         Exclusion,
         MarkovCheck,
         Mechanism,
-        Parameter,
         ScreeningOff,
     )
 
@@ -73,6 +72,7 @@ def render_model(
         Checks of screening off.
     """
     open_ends = undecided(model)
+    edges = edges_table(model, link=f"#{regression_id('')}").to_html(identity="edges-table", sortable=True)
     header = tag(
         "header",
         tag("p", "Unperturbed: what causes what, and by which formula?", class_="kicker"),
@@ -83,7 +83,7 @@ def render_model(
     )
     sections = [
         _section("graph", "The graph", _graph(model)),
-        _section("edges", "Edges", [_edges(model)]),
+        _section("edges", "Edges", [edges]),
         _section("formulas", "Formulas", _formulas(model)),
     ]
     if curves:
@@ -112,7 +112,7 @@ def render_model(
     )
 
 
-def _section(identity: str, heading: str, content: Sequence[Html | None]) -> tuple[str, str, Html]:
+def _section(identity: str, heading: str, content: Sequence[Html]) -> tuple[str, str, Html]:
     return identity, heading, tag("section", tag("h2", heading), content, id=identity)
 
 
@@ -160,23 +160,8 @@ def _regression(model: CausalModel, name: str, at: int) -> Html:
 
 
 def _parameters(mechanism: Mechanism) -> Html:
-    rows = [_parameter(one) for one in mechanism.parameters[:_PARAMETERS_SHOWN]]
-    hidden = len(mechanism.parameters) - len(rows)
-    more = f"; {hidden} more are in the JSON" if hidden else ""
-    caption = f"Fitted numbers with intervals of 95 % confidence{more}"
-    inner = table(caption, ("number", "value", "from", "to", "where"), rows)
+    inner = parameters_table(mechanism, most=_PARAMETERS_SHOWN, places=_CELLS_NAMED).to_html()
     return tag("details", tag("summary", counted(len(mechanism.parameters), "fitted number")), inner)
-
-
-def _parameter(one: Parameter) -> list[str]:
-    cells = [", ".join(f"{name}={value}" for name, value in where.items()) for where in one.where[:_CELLS_NAMED]]
-    further = len(one.where) - len(cells)
-    where = "; ".join(cells) + (f"; and {further} more" if further > 0 else "")
-    return [one.name, number(one.value, 5), number(one.low, 5), number(one.high, 5), where or "everywhere"]
-
-
-def _edges(model: CausalModel) -> Html:
-    return edges_table(model, link=f"#{regression_id('')}").to_html(identity="edges-table", sortable=True)
 
 
 def _order(model: CausalModel) -> list[str]:
@@ -214,32 +199,25 @@ def _checks(markov: MarkovCheck | None, screenings: Sequence[ScreeningOff]) -> l
 
 
 def _separations(model: CausalModel) -> list[Html]:
-    rows: list[list[Cell | Content]] = []
-    for found in model.separations:
-        p_value = None if math.isnan(found.p_value) else found.p_value
-        pair = f"{found.one}, {found.other}"
-        rows.append(
-            [
-                pair,
-                ", ".join(found.given) or "nothing",
-                Cell(p_text(found.p_value), p_value),
-                separation_sentence(found, model.settings.alpha),
-            ]
+    rows = [
+        (
+            f"{found.one}, {found.other}",
+            ", ".join(found.given) or "nothing",
+            Cell(p_text(found.p_value), found.p_value),
+            separation_sentence(found, model.settings.alpha),
         )
+        for found in model.separations
+    ]
+    shown = []
+    if rows:
+        caption = "Pairs without an edge, and the set that separates them"
+        shown.append(tag("div", table(caption, ("pair", "held fixed", "p", "in words"), rows), class_="tall wordy"))
     names = len(model.data.names)
     apart = names * (names - 1) // 2 - len(model.separations) - len(model.edges)
-    sentence = (
-        tag(
-            "p",
-            (f"{counted(apart, 'further pair')} cannot have an edge by the background knowledge, and were not tested."),
-        )
-        if apart > 0
-        else None
-    )
-    shown = table(
-        "Pairs without an edge, and the set that separates them", ("pair", "held fixed", "p", "in words"), rows
-    )
-    return [one for one in (tag("div", shown, class_="tall wordy") if rows else None, sentence) if one is not None]
+    if apart > 0:
+        pairs = counted(apart, "further pair")
+        shown.append(tag("p", f"{pairs} cannot have an edge by the background knowledge, and were not tested."))
+    return shown
 
 
 def _variables(model: CausalModel, left_out: Sequence[Exclusion], derived: Mapping[str, str]) -> list[Html]:

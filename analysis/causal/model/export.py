@@ -7,7 +7,7 @@ import re
 from decimal import Decimal
 from xml.etree import ElementTree
 
-from unperturbed.analysis.causal.model.result import CausalModel, Edge
+from unperturbed.analysis.causal.model.result import CausalModel
 
 _NAMESPACE = "http://graphml.graphdrawing.org/xmlns"
 _NODE_KEYS = {"name": "string", "kind": "string", "formula": "string"}
@@ -34,8 +34,7 @@ def edge_width(strength: float) -> float:
 
 
 def edge_style(stability: float) -> str:
-    """Return the style of an edge: solid if at least 90 % of the subsamples have it, or there are none; dashed from
-    50 %; else dotted."""
+    """Return the style of an edge: solid from 90 % of the subsamples, or of none; dashed from 50 %; else dotted."""
     if math.isnan(stability) or stability >= _STABLE:
         return "solid"
     return "dashed" if stability >= _UNSTABLE else "dotted"
@@ -79,20 +78,19 @@ def to_graphml(model: CausalModel) -> str:
     for name, identity in number.items():
         node = ElementTree.SubElement(graph, "node", id=identity)
         mechanism = model.mechanisms.get(name)
-        for what, text in (
-            ("name", name),
-            ("kind", model.data.kinds[name]),
-            ("formula", mechanism.formula if mechanism else ""),
-        ):
+        texts = {"name": name, "kind": model.data.kinds[name], "formula": mechanism.formula if mechanism else ""}
+        for what, text in texts.items():
             if text:
                 _add(node, f"node_{what}", text)
     for edge in model.edges:
         ends = {"source": number[edge.source], "target": number[edge.target]}
         line = ElementTree.SubElement(graph, "edge", {**ends, "directed": _truth(edge.directed)})
         for what in _EDGE_KEYS:
-            tooltip = _value(edge, what)
-            if tooltip is not None:
-                _add(line, f"edge_{what}", tooltip)
+            value = getattr(edge, what)
+            if isinstance(value, bool):
+                _add(line, f"edge_{what}", _truth(value))
+            elif math.isfinite(value):
+                _add(line, f"edge_{what}", repr(float(value)))
     ElementTree.indent(root)
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(root, encoding="unicode")}\n'
 
@@ -128,13 +126,6 @@ def _gml_real(value: float) -> str:
 def _ascii(text: str) -> str:
     """Return text as GML holds it in quotes."""
     return "".join(sign if " " <= sign <= "~" and sign not in '"&' else f"&#{ord(sign)};" for sign in text)
-
-
-def _value(edge: Edge, what: str) -> str | None:
-    value: bool | float = getattr(edge, what)
-    if isinstance(value, bool):
-        return _truth(value)
-    return repr(float(value)) if math.isfinite(value) else None
 
 
 def _truth(value: bool) -> str:

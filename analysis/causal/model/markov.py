@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from unperturbed.analysis.causal.describe import claims_table, markov_sentences
+from unperturbed.analysis.causal.discovery.adjacency import reached
 from unperturbed.analysis.causal.independence.methods import IndependenceTest, Outcome
 from unperturbed.analysis.causal.independence.methods.regression import RegressionTest
 from unperturbed.analysis.causal.model.prediction import causal_order
@@ -190,8 +192,7 @@ class ScreeningOff(CheckedClaims):
 
     @property
     def holds(self) -> bool:
-        """Whether no pair refutes eq. (1), and some pair is dependent without the characteristics, so that
-        refutation was possible."""
+        """Whether no pair refutes eq. (1), and one could: some pair is dependent without the characteristics."""
         return not self.refuted and any(not one.independent for one in self.without)
 
     def __str__(self) -> str:
@@ -212,10 +213,7 @@ class ScreeningOff(CheckedClaims):
 
 
 def p_value_of_residuals(test: RegressionTest, mechanism: Mechanism, other: str) -> float:
-    """Return the p-value of a dependence of what a formula leaves of its target on another variable.
-
-    `test` is on the table that the formula was fitted to. NaN of a discrete target.
-    """
+    """Return the p-value of a dependence of what a formula leaves on another variable; NaN of a discrete target."""
     if not isinstance(mechanism, CurveMechanism):
         return math.nan
     return 1.0 if mechanism.exact else test.p_value_of_residuals(mechanism.residuals, other, mechanism.parents)
@@ -234,17 +232,12 @@ def check_markov(
     """Test whether each variable is independent of those it does not act on, when its parents are held fixed.
 
     `test`: On the table that the model is checked with; best another one than it was learnt from.
-    `inputs`: Parameters that were set. Whether these are independent is a matter of the experiment's design, and
-    nothing is claimed of them.
-    `confirm`: The p-value of a second test of a variable with another one, given the former's parents; NaN where there
-    is none. The larger p-value counts.
+    `inputs`: Parameters that were set: whether these are independent is a matter of the experiment's design.
+    `confirm`: The p-value of a second test of a variable with another one, given the former's parents, or NaN. The
+    larger p-value counts.
     `permutations`: Graphs of the same shape with permuted nodes that are checked too: a dense graph claims little, and
-    is hard to refute whatever it says.
-
-    Notes
-    -----
-    The Markov condition of section 3, checked as in section 8.2. The comparison with permuted nodes is that of Eulig et
-    al., "Toward falsifying causal graphs using a permutation-based test" (2023).
+    is hard to refute whatever it says (Eulig et al., "Toward falsifying causal graphs using a permutation-based test",
+    2023).
     """
     _check_alpha(alpha)
     if permutations < 0:
@@ -267,8 +260,7 @@ def check_markov(
             p_value = math.nan if outcome.p_value > alpha else confirm(one, other)
             if p_value > outcome.p_value:
                 outcomes[at] = replace(outcome, p_value=p_value)
-    adjusted = benjamini_hochberg([one.p_value if not one.determined else math.nan for one in outcomes]).tolist()
-    made = tuple(_claim(*three, alpha) for three in zip(claimed, outcomes, adjusted, strict=True))
+    made = _checked(claimed, outcomes, benjamini_hochberg, alpha)
     return MarkovCheck(made, alpha, share, tuple(sorted(shares)), seed)
 
 
@@ -280,13 +272,8 @@ def screens_off(
     *,
     alpha: float = 0.05,
 ) -> ScreeningOff:
-    """Test the paper's eq. (1): application ⊥ performance | characteristics.
-
-    Notes
-    -----
-    Each application variable is tested with each performance variable. Variables that act only together (an exclusive
-    or) are not found so.
-    """
+    """Test the paper's eq. (1), application ⊥ performance | characteristics, by pairs: variables that act only together
+    (an exclusive or) are not found."""
     _check_alpha(alpha)
     if not application or not performance:
         raise DataError("name at least one variable of the application, and one of its performance")
@@ -298,9 +285,7 @@ def screens_off(
         )
     given = tuple(by)
     claimed = [(one, other, given) for one in application for other in performance]
-    outcomes = [test.test(*claim) for claim in claimed]
-    adjusted = holm([one.p_value if not one.determined else math.nan for one in outcomes]).tolist()
-    made = tuple(_claim(*three, alpha) for three in zip(claimed, outcomes, adjusted, strict=True))
+    made = _checked(claimed, [test.test(*claim) for claim in claimed], holm, alpha)
     without = tuple(test.test(one, other) for one, other, _ in claimed)
     return ScreeningOff(tuple(application), tuple(performance), given, made, without, alpha)
 
@@ -311,8 +296,7 @@ def _check_alpha(alpha: float) -> None:
 
 
 def _claims(parents: Mapping[str, Sequence[str]], inputs: Collection[str]) -> list[tuple[str, str, tuple[str, ...]]]:
-    """Return each node with each non-descendant that is not a parent, and its parents; both ways if neither is a
-    descendant."""
+    """Return each node with each non-descendant that is not a parent, and its parents."""
     order = causal_order(parents)
     ancestors: dict[str, set[str]] = {}
     for name in order:
@@ -338,9 +322,18 @@ def _refuted_share(outcomes: Sequence[Outcome], alpha: float) -> float:
     return sum(_is_refuted(one, one.p_value, alpha) for one in nontrivial) / len(nontrivial) if nontrivial else 0.0
 
 
-def _claim(claimed: tuple[str, str, tuple[str, ...]], outcome: Outcome, adjusted: float, alpha: float) -> Claim:
-    refuted = not outcome.determined and _is_refuted(outcome, adjusted, alpha)
-    return Claim(*claimed, outcome.p_value, adjusted, outcome.bits, refuted, outcome.determined)
+def _checked(
+    claimed: Sequence[tuple[str, str, tuple[str, ...]]],
+    outcomes: Sequence[Outcome],
+    correct: Callable[[Sequence[float]], NDArray[np.float64]],
+    alpha: float,
+) -> tuple[Claim, ...]:
+    adjusted = correct([math.nan if one.determined else one.p_value for one in outcomes]).tolist()
+    claims = []
+    for claim, outcome, p_value in zip(claimed, outcomes, adjusted, strict=True):
+        refuted = not outcome.determined and _is_refuted(outcome, p_value, alpha)
+        claims.append(Claim(*claim, outcome.p_value, p_value, outcome.bits, refuted, outcome.determined))
+    return tuple(claims)
 
 
 def separates(arrows: Iterable[Arrow], one: str, other: str, given: Collection[str]) -> bool:
@@ -352,20 +345,10 @@ def separates(arrows: Iterable[Arrow], one: str, other: str, given: Collection[s
     parents: dict[str, set[str]] = defaultdict(set)
     for source, target in arrows:
         parents[target].add(source)
-    ancestors = _reached({one, other, *given}, parents, closed=frozenset())
+    ancestors = reached({one, other, *given}, parents.__getitem__)
     near: dict[str, set[str]] = defaultdict(set)
     for target in ancestors:
         family = {target, *parents[target]}
         for member in family:
             near[member] |= family - {member}
-    return other not in _reached({one}, near, closed=frozenset(given))
-
-
-def _reached(start: set[str], near: dict[str, set[str]], *, closed: Collection[str]) -> set[str]:
-    """Return what can be reached from some variables by steps to neighbours, none of them closed."""
-    found, waiting = set(start), list(start)
-    while waiting:
-        following = near[waiting.pop()] - found - set(closed)
-        found |= following
-        waiting.extend(following)
-    return found
+    return other not in reached([one], lambda name: near[name].difference(given))

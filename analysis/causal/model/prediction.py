@@ -1,9 +1,4 @@
-"""Forecasts of runs under observations and interventions, by random runs through all mechanisms.
-
-Lemeire et al., "Causal analysis for performance modeling of computer programs", section 3: "A causal model enables not
-only the prediction of unknown variables, but also the effect of local changes made to the system", as each mechanism
-stays what it is when others are changed.
-"""
+"""Forecasts of runs under observations and interventions, by random runs through all mechanisms (section 3)."""
 
 from __future__ import annotations
 
@@ -62,12 +57,10 @@ class ForecastVariable:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the forecast as plain data; NaN is None."""
+        numbers = ("mean", "standard_deviation", "low", "high")
         return {
             "name": self.name,
-            "mean": finite_or_none(self.mean),
-            "standard_deviation": finite_or_none(self.standard_deviation),
-            "low": finite_or_none(self.low),
-            "high": finite_or_none(self.high),
+            **{name: finite_or_none(getattr(self, name)) for name in numbers},
             "probabilities": {str(value): share for value, share in self.probabilities.items()},
             "set": self.given,
         }
@@ -194,13 +187,10 @@ def forecast(
 ) -> Forecast:
     """Return the forecast of runs in which some variables are set, whatever their causes are, or are observed.
 
-    An intervention is the truncated factorisation of Pearl (section 3, reference 25 of the paper): the product of eq.
-    (3) without the factors of what is set. Spread comes from the mechanisms' errors, their uncertain parameters, and
-    causes that are not set: these vary as they did in the table, parameters without causes together.
-
-    With observations, runs are weighted by how likely these are in them (likelihood weighting). An observed cause is
-    the same as one that is set; an observed effect is evidence of its causes too. Observing a variable without causes
-    does not change the forecast of others without causes.
+    An intervention is the truncated factorisation of Pearl: the product of eq. (3) without the factors of what is set.
+    Spread comes from the mechanisms' errors, their uncertain parameters, and causes that are not set: these vary as
+    they did in the table, parameters without causes together. With observations, runs are weighted by how likely these
+    are in them (likelihood weighting).
     """
     if not mechanisms:
         raise DataError("a forecast needs the mechanism of at least one variable")
@@ -244,7 +234,8 @@ def _drawn(
         mechanism = mechanisms[name]
         causes = {one: drawn[one] for one in mechanism.used}
         if name in given:
-            drawn[name] = _constant(given[name], runs, mechanism)
+            value = given[name]
+            drawn[name] = [value] * runs if isinstance(mechanism, TableMechanism) else np.full(runs, float(value))
             if mechanism.parents and not intervention:
                 weights += mechanism.log_density(causes, drawn[name])
         elif mechanism.parents:
@@ -266,10 +257,6 @@ def _check(mechanisms: Mapping[str, Mechanism], given: Mapping[str, Category]) -
             continue
         if isinstance(value, str) or not math.isfinite(value):
             raise DataError(f"{name} needs a number, not {value!r}")
-
-
-def _constant(value: Category, runs: int, mechanism: Mechanism) -> Drawn:
-    return [value] * runs if isinstance(mechanism, TableMechanism) else np.full(runs, float(value))
 
 
 def _normalised(log_weights: Floats) -> tuple[Floats, float]:

@@ -79,11 +79,10 @@ class Edge:
 
 @dataclass(frozen=True)
 class LearningSettings:
-    """How a model was learnt."""
+    """How a model was learnt; see `learn`."""
 
-    test: str  # Name of the independence test
-    alpha: float  # Significance level of a single test
-    # depth, subsamples, seed: As `learn` was given them.
+    test: str
+    alpha: float
     depth: int
     subsamples: int
     seed: int
@@ -345,14 +344,7 @@ class CausalModel(Result):
             "rows": self.data.rows,
             "variables": [_fields(one) for one in self.variables],
             "exclusions": [_fields(one) for one in self.exclusions],
-            "knowledge": {
-                "tiers": self.knowledge.tiers,
-                "required": self.knowledge.required,
-                "forbidden": self.knowledge.forbidden,
-                "inputs": self.knowledge.inputs,
-                "outputs": self.knowledge.outputs,
-                "definitions": self.knowledge.definitions,
-            },
+            "knowledge": _fields(self.knowledge),
             "edges": [_fields(one) for one in self.edges],
             "assumed": self.assumed,
             "separations": [_fields(one) for one in self.separations],

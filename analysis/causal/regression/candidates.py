@@ -1,7 +1,6 @@
 """Candidate functions of parents, and which term would shorten the description most if it were added.
 
-Lemeire et al., "Causal analysis for performance modeling of computer programs", section 7.2, eq. (14): "The model class
-M is populated with functions appropriate for the system under study." Section 8.3, eq. (17), adds steps.
+Lemeire et al., section 7.2, eq. (14); section 8.3, eq. (17), adds steps.
 """
 
 from __future__ import annotations
@@ -81,8 +80,7 @@ class CandidateFunctions:
 
     @cached_property
     def between(self) -> Codes:
-        """Triples of powers of one parent with neighbouring exponents, between which another may lie: shape
-        (triples, 3)."""
+        """Powers of one parent with neighbouring exponents, between which another may lie: shape (triples, 3)."""
         return _neighbours(self.functions, self.exponents)
 
     @cached_property
@@ -118,8 +116,7 @@ class Candidates:
         self._products: dict[CurveFunction, list[CurveFunction]] = {}
 
     def further(self, state: State, instead_of: Term | None) -> CandidateFunctions | None:
-        """Return functions that follow from a state's terms, and from one that another is to replace: products and
-        steps. None where there are none."""
+        """Return products and steps that follow from a state's terms, and from one that another is to replace."""
         found: dict[CurveFunction, None] = {}
         if self.problem.errors != "factor":
             for term in state.terms:
@@ -168,11 +165,8 @@ class Candidates:
     def _promising_power(
         self, base_bits: float, left: Floats, rank: Codes, options: CandidateFunctions
     ) -> Candidate | None:
-        """Return the power of a parent that promises the shortest description once its exponent is fitted.
-
-        Its residual sum of squares is estimated from those of powers with exponents near it: the minimum of the
-        parabola through three.
-        """
+        """Return the power of a parent that promises the shortest description once its exponent is fitted: at the
+        minimum of the parabola through the residual sums of squares of three exponents."""
         below, at, above = options.between.T
         c, one, two = (
             options.exponents[at],
@@ -247,8 +241,8 @@ class Steps:
     """Finds steps at their best thresholds, section 8.3, eq. (17): cache misses that jump where the cache is full."""
 
     def __init__(self, problem: CurveProblem, scopes: Sequence[Scope]) -> None:
-        """Give thresholds and jumps a value for each combination of a scope; the last scope is the largest."""
         self._problem = problem
+        # Thresholds and jumps have a value for each combination of a scope; the last scope is the largest.
         self._pairs = list(dict.fromkeys([*((scope, scope) for scope in scopes), (EVERYWHERE, scopes[-1])]))
 
     @cached_property
@@ -266,8 +260,7 @@ class Steps:
         return np.argsort(-self._values, axis=1, kind="stable").astype(np.int64)
 
     def best(self, state: State) -> list[CurveFunction]:
-        """Return steps at their best thresholds: of all that may be compared, and of what explains most by thresholds
-        of some scope, multiplied by parents and terms."""
+        """Return steps at their best thresholds, and the best of each scope multiplied by parents and terms."""
         alone = list(self._steps(state, [(number, CONSTANT) for number in range(len(self._compared))]))
         functions = [function for _, function, _ in alone]
         if self._problem.errors != "factor":

@@ -1,9 +1,8 @@
 """Cells: the value combinations of discrete parents, and which of them share a value.
 
-Lemeire et al., "Causal analysis for performance modeling of computer programs", section 7.2: "If some of the parents of
-a node in a causal model are discrete variables, several distinct curves are considered: one for each value combination
-of the discrete variables. The total complexity is the summation over all individual functions, except that equal
-parameter values or function types are only counted once."
+Lemeire et al., section 7.2: "several distinct curves are considered: one for each value combination of the discrete
+variables. The total complexity is the summation over all individual functions, except that equal parameter values or
+function types are only counted once."
 """
 
 from __future__ import annotations
@@ -36,8 +35,7 @@ class Scope:
         return Scope(self.names)
 
     def within(self, other: Scope) -> bool:
-        """Tell whether each value of this scope covers whole combinations of the other, whose values can then
-        replace it."""
+        """Tell whether each value of this scope covers whole combinations of the other, whose values can replace it."""
         return not other.groups and set(self.names) <= set(other.names)
 
 
@@ -62,11 +60,7 @@ class Cells:
         *,
         sharing: bool = True,
     ) -> Cells:
-        """Return the cells of some rows.
-
-        `codes`: mapping of str to int64, shape (rows,). Of each discrete parent.
-        `categories`: Values of each discrete parent, in the order of its codes.
-        """
+        """Return the cells of some rows, by the codes and the values of each discrete parent."""
         names = tuple(codes)
         sizes: Iterable[int] = {0, 1, 2, len(names)} if sharing else {0, len(names)}
         if sharing and len(names) <= _ALL_SUBSETS:

@@ -1,8 +1,6 @@
 """A fitted curve: coefficients by least squares, exponents by Gauss and Newton's steps, all numbers with intervals.
 
-Lemeire et al., "Causal analysis for performance modeling of computer programs", section 7.2: the closest fit "according
-to the minimization of the sum of squared errors". The paper gives its parameters without intervals. Intervals here are
-those of a curve that was known before; that the same rows chose its form makes them a little too narrow.
+Intervals are those of a curve that was known before; that the same rows chose its form makes them a little too narrow.
 """
 
 from __future__ import annotations
@@ -146,9 +144,9 @@ def _moved(state: State, steps: Floats) -> State | None:
 class Curve:
     """A sum of terms with their coefficients."""
 
-    terms: tuple[Term, ...]  # The terms
+    terms: tuple[Term, ...]
     coefficients: tuple[Floats, ...]  # (values of the term's scope,): The coefficients of each term
-    errors: Errors  # {"even", "proportional", "factor"}: How errors grow with the curve
+    errors: Errors  # How errors grow with the curve
     # Standard deviation of the errors: in units of the target, in parts of the curve, or of the logarithm.
     spread: float
     degrees_of_freedom: int  # Rows less parameters
@@ -194,8 +192,6 @@ def parameters_of(state: State, curve: Curve, level: float) -> tuple[Parameter, 
     Those of coefficients and exponents are Student's. That of a threshold holds all thresholds whose sum of squared
     residuals is larger than the least by no more than the errors' variance times −2·ln(1 − √level) (Hansen, "Sample
     splitting and threshold estimation", 2000), with jumps held.
-
-    `level`: Confidence, from 0 to 1.
     """
     reach = float(special.stdtrit(curve.degrees_of_freedom, 0.5 + level / 2))
     deviation = np.zeros(len(curve.kept))
@@ -215,14 +211,8 @@ def parameters_of(state: State, curve: Curve, level: float) -> tuple[Parameter, 
             if isinstance(factor, Power) and factor.fitted:
                 margin = reach * deviation[at]
                 at += 1
-                found.append(
-                    Parameter(
-                        f"exponent of {factor.name}",
-                        factor.exponent,
-                        factor.exponent - margin,
-                        factor.exponent + margin,
-                    )
-                )
+                low, high = factor.exponent - margin, factor.exponent + margin
+                found.append(Parameter(f"exponent of {factor.name}", factor.exponent, low, high))
     for step in steps_of(curve.terms):
         found += _thresholds(state, curve, step, -2 * math.log(1 - math.sqrt(level)))
     return tuple(found)
@@ -259,11 +249,10 @@ def _where(cells: Cells, scope: Scope) -> list[tuple[Mapping[str, Category], ...
     if not scope.names:
         return [()]
     combinations = cells.combinations(scope)
-    if not scope.groups:
-        return [(one,) for one in combinations]
+    groups = scope.groups or range(len(combinations))
     return [
-        tuple(one for one, group in zip(combinations, scope.groups, strict=True) if group == number)
-        for number in range(max(scope.groups) + 1)
+        tuple(one for one, group in zip(combinations, groups, strict=True) if group == number)
+        for number in range(cells.size(scope))
     ]
 
 
@@ -276,11 +265,8 @@ def _name(function: CurveFunction, errors: Errors) -> tuple[str, Callable[[float
         case (Log(name),) if products:
             return f"exponent of {name}", float
         case (Step() as step,):
-            return (
-                (f"factor of {step.compared_text()}", math.exp)
-                if products
-                else (f"jump of {step.compared_text()}", float)
-            )
+            about = step.compared_text()
+            return (f"factor of {about}", math.exp) if products else (f"jump of {about}", float)
     texts = [
         f"[{one.compared_text()} > threshold]" if isinstance(one, Step) else one.text() for one in function.factors
     ]

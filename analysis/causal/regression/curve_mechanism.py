@@ -78,7 +78,7 @@ def _sum(parts: Mapping[CurveFunction, float]) -> str:
 
 def _scaled(function: CurveFunction, coefficient: float) -> str:
     """Return a coefficient times a function; inverses are written as divisions."""
-    above = [one for one in function.factors if not (isinstance(one, Power) and one.exponent == -1 and not one.fitted)]
+    above = [one for one in function.factors if not (isinstance(one, Power) and one.is_reciprocal)]
     below = [one.name for one in function.factors if isinstance(one, Power) and one not in above]
     shown = "·".join([_number(coefficient), *(one.text() for one in above)])
     return "/".join([shown, *below])
@@ -100,10 +100,8 @@ def _product(parts: Mapping[CurveFunction, float], multiple_of: CurveFunction | 
 
 
 def _degree(function: CurveFunction) -> float:
-    factors: Sequence[object] = function.factors
-    return sum(one.exponent for one in factors if isinstance(one, Power)) + 0.1 * sum(
-        isinstance(one, Log) for one in factors
-    )
+    logarithms = sum(isinstance(one, Log) for one in function.factors)
+    return sum(one.exponent for one in function.factors if isinstance(one, Power)) + 0.1 * logarithms
 
 
 _LEAST_TAIL = 1e-3
@@ -194,8 +192,7 @@ class CurveMechanism(Mechanism):
 
     @cached_property
     def residuals(self) -> Floats:
-        """Target less curve; relative to the curve if errors are proportional, of the logarithms if they are
-        factors."""
+        """Target less curve; relative to it if errors are proportional, of the logarithms if they are factors."""
         problem = self._state.problem
         level = np.empty(self.rows)
         level[problem.order] = self.curve.level(problem.numbers, problem.ids, self.rows)
@@ -208,11 +205,7 @@ class CurveMechanism(Mechanism):
 
     @cached_property
     def _least(self) -> float:
-        """The least value that a count can have: 0, or 1 if it was never 0; −∞ of what is not a count.
-
-        Whole numbers that are nowhere negative are counts. Curves of further variables may have their logarithm, which
-        0 has not.
-        """
+        """The least value of a count: 0, or 1 if it was never 0, as further curves may have its logarithm; else −∞."""
         is_count = self.observed.min() >= 0 and bool((self.observed == np.floor(self.observed)).all())
         return min(float(self.observed.min()), 1.0) if is_count else -math.inf
 
@@ -234,11 +227,7 @@ class CurveMechanism(Mechanism):
         return mean, mean * np.sqrt(np.expm1(variance))
 
     def draw(self, columns: Columns, random: np.random.Generator, rows: int | None = None) -> Floats:
-        """Return random values: the curve, moved by the uncertainty of its parameters, and the residual of a random
-        run.
-
-        Without parents, observed values are drawn.
-        """
+        """Return observed values without parents; else the curve, moved by its parameters' uncertainty, and errors."""
         if not self.parents:
             return np.asarray(random.choice(self.observed, 1 if rows is None else rows))
         inputs, level, uncertainty = self._levels(columns, rows)
@@ -255,8 +244,7 @@ class CurveMechanism(Mechanism):
         """Return the errors of further runs below which these shares of them lie.
 
         Of n runs, the kth smallest has k / (n + 1) of all further ones below it (Wilks, "Determination of sample sizes
-        for setting tolerance limits", 1941); beyond the smallest and the greatest, errors grow as Student's t. Errors
-        of further runs are greater than residuals of fitted ones by the parameters that were fitted.
+        for setting tolerance limits", 1941); beyond these, errors grow as Student's t.
         """
         freedom, least = self.curve.degrees_of_freedom, 1 / (self.rows + 1)
         errors = np.interp(shares, least * np.arange(1, self.rows + 1), np.sort(self.residuals))

@@ -1,7 +1,4 @@
-"""`fit_mechanism`: the regression of a node on its parents.
-
-Lemeire et al., "Causal analysis for performance modeling of computer programs", section 7.2.
-"""
+"""`fit_mechanism`: the regression of a node on its parents, section 7.2."""
 
 from __future__ import annotations
 
@@ -112,6 +109,5 @@ def fit_mechanism(
         level=level,
         observed=observed_codes,
         _parents=cells,
-        _numeric=tuple(numbers),
         _cells_of_rows=table.cells_of(numbers, codes, data.rows),
     )

@@ -1,14 +1,13 @@
 """Forms of a curve: products of powers, logarithms and steps, whose sum with coefficients is the curve; candidates.
 
-Lemeire et al., "Causal analysis for performance modeling of computer programs", section 7.2: "For a performance
-modeling, we added the polynomials, the inverse, power, square root and step function." Logarithms are counted among the
-operations there; products of parents are needed for T = #op · C.
+Lemeire et al., section 7.2: "we added the polynomials, the inverse, power, square root and step function." Logarithms
+are counted among the operations there; products of parents are needed for T = #op · C.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, permutations
@@ -29,11 +28,9 @@ _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 class Power:
     """A parent to some power."""
 
-    name: str  # The parent
-    exponent: float = 1.0  # The exponent
-    # Whether the exponent is a parameter. One that is not is encoded as an operation: product, division, square root,
-    # or power.
-    fitted: bool = False
+    name: str
+    exponent: float = 1.0
+    fitted: bool = False  # Whether the exponent is a parameter; one that is not is encoded as an operation
 
     @property
     def operations(self) -> int:
@@ -171,11 +168,7 @@ class CurveFunction:
 
     @property
     def operations(self) -> int:
-        """Those that make the product; a coefficient before it is one more.
-
-        A division joins a reciprocal to other factors; where there are none, the reciprocal is an operation, as every
-        other function but the parent itself.
-        """
+        """Those that make the product, without a coefficient; a reciprocal alone is one, in a product a division."""
         reciprocal = bool(self.factors) and all(isinstance(one, Power) and one.is_reciprocal for one in self.factors)
         return sum(one.operations for one in self.factors) + max(len(self.factors) - 1, 0) + reciprocal
 
@@ -312,8 +305,7 @@ def is_moderate(function: CurveFunction) -> bool:
 
 
 def compared_products(numbers: Mapping[str, Floats]) -> list[tuple[Power, ...]]:
-    """Return what steps may compare with a threshold: parents, and products of two positive ones, one of them
-    squared or not."""
+    """Return what steps may compare with a threshold: parents, and products of two positive ones, one also squared."""
     varied = [name for name, x in numbers.items() if _distinct(x) > 2]
     found: list[tuple[Power, ...]] = [(Power(name),) for name in varied]
     positive = [name for name in varied if (numbers[name] > 0).all()][:_MOST_IN_PRODUCTS]
@@ -329,5 +321,4 @@ def _distinct(x: Floats) -> int:
 
 
 def _kind(factor: Factor) -> tuple[int, str]:
-    order: Sequence[type] = (Power, Log)
-    return (order.index(type(factor)) if type(factor) in order else len(order), getattr(factor, "name", ""))
+    return [Power, Log, Step].index(type(factor)), getattr(factor, "name", "")

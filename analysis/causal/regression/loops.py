@@ -54,13 +54,11 @@ def _dot(x: Any, y: Any) -> float:
 def extend(basis: Any, filled: int, columns: Any, tolerance: float, residual: Any, kept: Any, explained: Any) -> int:
     """Extend an orthonormal basis by columns, and remove what they explain from a residual.
 
-    `basis`: float64, shape (room, rows). The first `filled` rows hold the basis; those behind are written.
-    `columns`: float64, shape (columns, rows). The columns to be added, one a row.
-    `tolerance`: A column is left out when no larger part of its squared length is new.
-    `residual`: float64, shape (rows,). Orthogonal to the basis; it is made orthogonal to the new vectors as well.
-    `kept`: bool, shape (columns,). Filled: which columns were put in.
-    `explained`: float64, shape (columns,). Filled: how much of the residual's squared length each takes beside those
-    before it.
+    `basis`: Shape (room, rows). The first `filled` rows hold the basis; those behind are written.
+    `columns`: Shape (columns, rows). Left out is one of which no larger part than `tolerance` of its squared length is
+    new.
+    `kept`, `explained`: Shape (columns,). Filled: which columns were put in, and how much of the residual's squared
+    length each takes beside those before it.
     """
     rows = columns.shape[1]
     new = np.empty(rows)
@@ -98,10 +96,9 @@ def _without(residual: Any, vector: Any) -> float:
 
 @compilable
 def _explained(own: Any, shared: Any, against: Any, size: int, tolerance: float, factor: Any, solved: Any) -> Any:
-    """Return uᵀM⁻¹u and the rank of M, whose columns that are not new are left out.
+    """Return uᵀM⁻¹u and the rank of M, without columns that are not new; the last two arguments are scratch.
 
-    own: squared lengths of the columns; shared: their products with the basis; against: with the residual; the last two
-    are scratch.
+    own: squared lengths of the columns; shared: their products with the basis; against: with the residual.
     """
     # Cholesky factorisation of M, with forward substitution of u in the same pass: uᵀM⁻¹u is the squared length of
     # `solved`. A pivot that is not new sets its row to zero and does not count.
@@ -141,14 +138,10 @@ def gains(
 ) -> None:
     """Compute how much of a residual's squared length each function explains, with coefficients by each scope.
 
-    `residual`: float64, shape (rows,). Orthogonal to the basis.
-    `basis`: float64, shape (vectors, rows). Orthonormal vectors.
-    `functions`: float64, shape (functions, rows). Values of the candidate functions.
-    `starts`: int64, shape (cells + 1,). Where the rows of each cell start.
-    `values_of`: int64, shape (scopes, cells). Which value of a scope each cell has.
-    `sizes`: int64, shape (scopes,). How many values each scope has; 0 leaves the scope out.
-    `gain`: float64, shape (functions, scopes). Filled.
-    `rank`: int64, shape (functions, scopes). Filled: how many columns are new.
+    `starts`: Shape (cells + 1,). Where the rows of each cell start.
+    `values_of`: Shape (scopes, cells). Which value of a scope each cell has.
+    `sizes`: Shape (scopes,). How many values each scope has; 0 leaves the scope out.
+    `gain`, `rank`: Shape (functions, scopes). Filled: what is explained, and how many columns are new.
     """
     vectors, cells = len(basis), len(starts) - 1
     by_cell = np.empty((cells, vectors))
@@ -193,17 +186,13 @@ def scan(
 
     What several jumps at one threshold explain together is taken to be the sum of what each explains alone.
 
-    `residual`: float64, shape (rows,). Orthogonal to the basis.
-    `basis`: float64, shape (rows, vectors). Transposed.
-    `compared`: float64, shape (steps, rows). What is compared with the threshold.
-    `falling`: int64, shape (steps, rows). Rows in the order of falling `compared`.
-    `weights`: float64, shape (steps, rows). What the step is multiplied by.
-    `threshold_of`, `jump_of`: int64, shape (rows,). Which threshold and which jump each row has; rows with the same
-    jump share a threshold.
-    `sizes`: int64, shape (2,). How many thresholds and jumps there are.
+    `basis`: Shape (rows, vectors): transposed.
+    `compared`, `falling`, `weights`: Shape (steps, rows). What is compared with the threshold, rows in its falling
+    order, and what the step is multiplied by.
+    `threshold_of`, `jump_of`: Shape (rows,). Which of each a row has; rows with the same jump share a threshold.
+    `sizes`: How many thresholds and jumps there are.
     `fewest`: Rows that each side of a threshold has at least.
-    `best`: float64, shape (steps, thresholds, 2). Filled: what is explained, and by which threshold; 0 and NaN where
-    there is none.
+    `best`: Shape (steps, thresholds, 2). Filled: what is explained, and by which threshold; 0 and NaN for none.
     """
     # Rows enter above their threshold one by one, in the order of falling `compared`. The loop maintains, for each
     # jump, the products of the step's column with itself, the residual and the basis, and from these what it explains;
@@ -260,12 +249,9 @@ def cut_lengths(
 ) -> None:
     """Compute the length of a probability table and its data for each cut of a parent into two intervals.
 
-    `target`: int64, shape (rows,). Codes of the discrete variable.
-    `cells`: int64, shape (rows,). Cells before the cut, which halves each.
-    `order`: int64, shape (rows,). Rows by rising `x`.
-    `x`: float64, shape (rows,). The numbers that are cut.
-    `lengths`: float64, shape (rows,). Filled: with the cut behind the first, the second, … row of `order`; infinite
-    where it is none.
+    `cells`: Shape (rows,). Cells before the cut, which halves each.
+    `order`: Shape (rows,). Rows by rising `x`.
+    `lengths`: Shape (rows,). Filled: with the cut behind each row of `order`; infinite where it is none.
     """
     rows = len(target)
     counts = np.zeros((2, cell_count, categories), np.int64)

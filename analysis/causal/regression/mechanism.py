@@ -1,7 +1,6 @@
 """A node's mechanism given its parents, with numbers: what curves and tables have in common.
 
-Lemeire et al., "Causal analysis for performance modeling of computer programs", sections 3 and 7.2: the submodel P(X_i
-| parents(X_i)), written X_i = f_i(parents(X_i)) + U_i.
+Lemeire et al., sections 3 and 7.2: the submodel P(X_i | parents(X_i)), written X_i = f_i(parents(X_i)) + U_i.
 """
 
 from __future__ import annotations

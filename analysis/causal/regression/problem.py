@@ -1,9 +1,8 @@
 """A regression during its search: rows sorted by cell, an orthonormal basis of the terms, and the description length.
 
-Lemeire et al., "Causal analysis for performance modeling of computer programs", section 7.2, eq. (14) to (16). Eq. (16)
-takes the sum of squared errors for L(D | H), which is not bits and changes with the unit of the target. With normal
-errors of unknown variance the code length of the data is ½n·log₂(RSS/n), but for a constant; that is used here, and the
-paper's sum where `coding` is "paper".
+Lemeire et al., section 7.2, eq. (14) to (16). Eq. (16) takes the sum of squared errors for L(D | H), which is not bits
+and changes with the unit of the target. With normal errors of unknown variance the code length of the data is
+½n·log₂(RSS/n), but for a constant; that is used here, and the paper's sum where `coding` is "paper".
 """
 
 from __future__ import annotations
@@ -52,8 +51,8 @@ class CurveProblem:
     cells: Cells  # Combinations of the discrete parents
     order: Codes  # (rows,): Rows of the table, in the order of this problem
     starts: Codes  # (cells + 1,): Where the rows of each cell of all discrete parents start
-    errors: Errors  # {"even", "proportional", "factor"}: How errors grow with the curve
-    coding: Coding  # {"corrected", "paper"}: How L(D | H) is computed
+    errors: Errors  # How errors grow with the curve
+    coding: Coding  # How L(D | H) is computed
     constant_bits: float  # Of L(D | H): what changes with the kind of errors, so that they compare
     least_bits: float  # Lower bound of L(D | H)
     # Where errors are factors: what the curve is a multiple of, and the target was divided by.
@@ -126,10 +125,9 @@ class CurveProblem:
     def hypothesis_bits(self, terms: Sequence[Term], coefficients: int) -> float:
         """Return L(H) of eq. (15), without its constant.
 
-        A function with coefficients of several scopes is encoded once: "equal parameter values or function types are
-        only counted once". Operations are those in the functions, one that joins each to its coefficient, and one
-        between terms. Where ln y is fitted, c·ln x stands for x^c, and others for e^(c·…). Groups of cells that share a
-        value are encoded cell by cell.
+        A function with coefficients of several scopes is encoded once. Operations are those in the functions, one that
+        joins each to its coefficient, and one between terms. Where ln y is fitted, c·ln x stands for x^c, and others
+        for e^(c·…). Groups of cells that share a value are encoded cell by cell.
         """
         functions = {term.function for term in terms}
         scopes = {term.scope for term in terms} | {scope for one in functions for scope in one.scopes}
@@ -160,8 +158,8 @@ class CurveProblem:
 class State:
     """Terms, fitted."""
 
-    problem: CurveProblem  # The regression
-    terms: tuple[Term, ...]  # The terms
+    problem: CurveProblem
+    terms: tuple[Term, ...]
     basis: Floats  # (coefficients, rows): Orthonormal; as many vectors as independent coefficients
     residual: Floats  # (rows,): What the terms leave of the target
     bits: float  # L(H) + L(D | H)
@@ -182,8 +180,7 @@ class State:
         return np.ascontiguousarray(self.basis.T)
 
     def would_explain(self, terms: Sequence[Term]) -> tuple[Floats, Codes]:
-        """Return the squared length that each term explains beside those before it, and its number of new
-        coefficients."""
+        """Return the squared length that each term explains beside those before it, and how many new coefficients."""
         columns = [self.problem.columns(term) for term in terms]
         *_, kept, explained = self._extend_basis(np.concatenate(columns))
         starts = np.cumsum([0, *(len(one) for one in columns[:-1])])
@@ -226,10 +223,8 @@ def make_problem(
 ) -> CurveProblem:
     """Set a regression up.
 
-    `target`: float64, shape (rows,). Positive where errors are not even.
-    `level`: float64, shape (rows,). A positive curve near to the one that is looked for, sorted by cell: of
-    proportional errors, which are weighed by it. Weighed by the target itself, curves come out too low by the square of
-    the errors, as low values weigh most.
+    `level`: Shape (rows,), sorted by cell: a positive curve near to the one that is looked for, by which proportional
+    errors are weighed. Weighed by the target itself, curves come out too low by the square of the errors.
     """
     rows = len(target)
     full = cells.ids(cells.full, codes, rows)

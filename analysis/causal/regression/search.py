@@ -1,14 +1,12 @@
-"""The search for the curve of least description length.
+"""The search for the curve of least description length: Lemeire et al., section 7.2, eq. (14).
 
-Lemeire et al., "Causal analysis for performance modeling of computer programs", section 7.2, eq. (14). All curves that
-sums of products can make are too many to try. The search adds the term that shortens the description most, tries
-polynomials of rising degree, and takes each term out again to see whether another, or none, does better, until nothing
-does.
+It adds the term that shortens the description most, tries polynomials of rising degree, and takes each term out again
+to see whether another, or none, does better, until nothing does.
 
-Cells may share a value, section 7.2: "equal parameter values … are only counted once". Fitted values are never equal,
-so values that are nearly so are made one where that shortens the description. Which cells share which value has to be
-encoded too, at log₂(values) bits a cell; without that price a discrete parent would be described as cheaply as the
-number behind it (a datatype as its size).
+Cells may share a value: "equal parameter values … are only counted once". Fitted values are never equal, so values that
+are nearly so are made one where that shortens the description. Which cells share which value has to be encoded too, at
+log₂(values) bits a cell; without that price a discrete parent would be described as cheaply as the number behind it (a
+datatype as its size).
 """
 
 from __future__ import annotations
@@ -52,8 +50,7 @@ def share_values(state: State) -> State:
 
 
 def _share_coefficients(state: State, at: int) -> State | None:
-    """Return the state with one term's coefficients shared, and its thresholds if that is shorter; None if it does
-    not pay."""
+    """Return the state with one term's coefficients shared, and its thresholds if that is shorter; else None."""
     problem, term = state.problem, state.terms[at]
     size = problem.cells.size(term.scope)
     if term.scope.groups or not _FEWEST <= size <= _MOST:
@@ -154,11 +151,8 @@ class CurveSearch:
         return min(states, key=lambda state: state.bits)
 
     def multiple(self) -> State | None:
-        """Return the best multiple of a function without fitted numbers, of errors that are factors; None where none is
-        positive.
-
-        A curve of logarithms has an exponent of each parent, so that z = a·y would be as long as z = a·x^b.
-        """
+        """Return the best multiple of a positive function without fitted numbers, if any, of errors that are factors:
+        a curve of logarithms has an exponent of each parent, so that z = a·y would be as long as z = a·x^b."""
         problem = self._problem
         functions = [one for one in functions_of(problem.numbers) if one.factors and not one.has_exponent]
         with np.errstate(over="ignore"):
@@ -200,9 +194,8 @@ class CurveSearch:
     def try_polynomials(self, state: State) -> State:
         """Put a polynomial in the place of all terms of one parent alone.
 
-        Section 7.2: "The degree of the polynomials is increased until the point where the description length starts
-        increasing." As x² alone brings nothing before its second degree, all degrees are tried, each with the lower
-        ones.
+        Section 7.2 stops where the description length starts increasing. As x² alone brings nothing before its second
+        degree, all degrees are tried, each with the lower ones.
         """
         problem = self._problem
         if problem.errors == "factor":
@@ -233,8 +226,7 @@ class CurveSearch:
     def replace_terms(self, state: State) -> State:
         """Replace each term by the best other one, or by none, as long as that shortens the description.
 
-        A constant may only be there for a term that does not fit well, so that it is taken out together with each other
-        term too.
+        A constant may only be there for a term that does not fit well: it is also taken out with each other term.
         """
         at, replaced = 0, 0
         while at < len(state.terms) and replaced < _MOST_REPLACED:
@@ -283,10 +275,7 @@ _WEIGHINGS, _SETTLED_BITS = 20, 1e-3
 
 
 def shortest_state(kinds: Sequence[Errors], problem_of: Callable[..., CurveProblem]) -> State:
-    """Return the shortest description over all kinds of errors.
-
-    `problem_of`: Makes the problem of a kind, `errors`, with the curve `level` that weighs proportional ones.
-    """
+    """Return the shortest description over all kinds of errors; `problem_of` is `make_problem` of one target."""
     started: dict[Errors, tuple[CurveSearch, State]] = {}
 
     def start(kind: Errors, level: Floats | None = None) -> tuple[CurveSearch, State]:
@@ -312,7 +301,8 @@ def shortest_state(kinds: Sequence[Errors], problem_of: Callable[..., CurveProbl
             ended.append(_reweight(refine_exponents(search.improve(state), closest=True)))
             if state.problem.errors == "factor":
                 multiple = search.multiple()
-    sensible = [one for one in ended if _is_valid(one)]
+    # Proportional errors require a positive curve.
+    sensible = [one for one in ended if one.problem.errors != "proportional" or (_curve(one) > 0).all()]
     best = min(sensible or ended, key=lambda one: one.bits)
     # Small errors in proportion are as well factors.
     return best if multiple is None or multiple.bits > best.bits - _WORTH_FACTORS else multiple
@@ -344,8 +334,3 @@ def _errors_may_grow(state: State) -> bool:
     if state.rss > _EXPLAINED * np.var(state.problem.target) * len(curve) or not high.any():
         return True
     return bool(np.mean(state.residual[high] ** 2) > _LARGER_ABOVE * np.mean(state.residual[~high] ** 2))
-
-
-def _is_valid(state: State) -> bool:
-    """Tell whether the curve is positive, which proportional errors require."""
-    return state.problem.errors != "proportional" or bool((_curve(state) > 0).all())

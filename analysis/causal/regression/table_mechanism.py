@@ -1,10 +1,8 @@
 """Mechanisms of discrete variables: probability tables, and their description length.
 
-Lemeire et al., "Causal analysis for performance modeling of computer programs", section 7.2: "For discrete variables,
-the conditional distributions P(X_i | parents(X_i)) are described by discrete distributions. The number of probabilities
-in the probability table determine the complexity." The paper leaves open what the length of the data is, and what to do
-with parents that are continuous. Here the data cost −log₂ of their probabilities, and continuous parents are cut into
-intervals where that shortens the whole; parents that do not shorten it are left out of the table.
+Lemeire et al., section 7.2, leave open what the length of the data is, and what to do with parents that are continuous.
+Here the data cost −log₂ of their probabilities, and continuous parents are cut into intervals where that shortens the
+whole; parents that do not shorten it are left out of the table.
 """
 
 from __future__ import annotations
@@ -40,13 +38,10 @@ class ProbabilityTable:
 
     names: tuple[str, ...]  # Discrete parents that distinguish cells
     cuts: Mapping[str, tuple[float, ...]]  # Where continuous parents are cut, rising
-    # (cells, names + cuts): Codes of the discrete parents and numbers of the intervals, of each cell that occurs;
-    # sorted.
-    keys: Codes
+    keys: Codes  # (cells, names + cuts): Codes of discrete parents and numbers of intervals of the cells; sorted
     counts: Codes  # (cells, categories): How often each category occurs in each cell
-    # hypothesis_bits, data_bits: L(H) and L(D | H).
-    hypothesis_bits: float
-    data_bits: float
+    hypothesis_bits: float  # L(H)
+    data_bits: float  # L(D | H)
 
     @property
     def probabilities(self) -> Floats:
@@ -65,7 +60,6 @@ def shortest_table(
 ) -> ProbabilityTable:
     """Return the table of least description length.
 
-    `target`: int64, shape (rows,). Codes of the target.
     `numbers`, `codes`: Parents: continuous ones by numbers, discrete ones by codes, and those that are both in both.
     """
     search = _TableSearch(target, categories, numbers, codes)
@@ -97,8 +91,7 @@ class _TableSearch:
     codes: Mapping[str, Codes]
 
     def table(self, names: tuple[str, ...]) -> ProbabilityTable:
-        """Return the table by some discrete parents; cut continuous ones where it shortens the table most, until none
-        does."""
+        """Return the table by some discrete parents, with continuous ones cut as long as that shortens it."""
         numbers = {name: x for name, x in self.numbers.items() if name not in names}
         orders = {name: np.argsort(x, kind="stable").astype(np.int64) for name, x in numbers.items()}
         best = self._counted(names, {})
@@ -183,7 +176,6 @@ class TableMechanism(Mechanism):
     level: float
     observed: Codes
     _parents: Cells
-    _numeric: tuple[str, ...]
     _cells_of_rows: Codes
 
     @property
@@ -272,9 +264,7 @@ class TableMechanism(Mechanism):
         return {category: code for code, category in enumerate(self.categories)}
 
     def _inputs(self, columns: Columns, rows: int | None) -> Inputs:
-        return Inputs(
-            columns, self._parents, [name for name in self._numeric if name in self.table.cuts], self.used, rows
-        )
+        return Inputs(columns, self._parents, list(self.table.cuts), self.used, rows)
 
     def _rows_of_table(self, inputs: Inputs) -> Codes:
         rows = self.table.cells_of(inputs.numbers, inputs.codes(self.table.names), inputs.rows)
