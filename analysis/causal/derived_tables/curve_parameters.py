@@ -1,9 +1,7 @@
 """Parameters of fitted curves as variables: one row a cell of the discrete variables, one column a parameter.
 
-Lemeire et al., "Causal analysis for performance modeling of computer programs", section 7.3: "If those curves have
-similar shapes, the parameters of the shapes can be analyzed by adding them to the data and the model. This allows
-characterization of the influence of the discrete variable." Section 8.3 does so with the jump and the threshold of the
-cache misses, eq. (17), and with the cycles an instruction and a miss, eq. (18).
+Lemeire et al., section 7.3. Section 8.3 does so with the jump and the threshold of the cache misses, eq. (17), and with
+the cycles an instruction and a miss, eq. (18).
 """
 
 from __future__ import annotations
@@ -138,10 +136,10 @@ def curve_parameters(
         )
     if len({target, *over, *cells}) < 1 + len(over) + len(cells):
         raise DataError(f"{', '.join([target, *over, *cells])}: name each variable once, as target, over or cells")
-    found = _cells(data, over, cells)
+    rows_of_cells, runs, places_of = _cells(data, over, cells)
     curves = _with_text_cells(data, [target, *over], cells)
     mechanism = fit_mechanism(curves, target, [*over, *cells], level=level, sharing=False)
-    of_cells = [_in_cell(mechanism.parameters, where, places, level) for where, places in found.places]
+    of_cells = [_in_cell(mechanism.parameters, where, places, level) for where, places in places_of]
     most = Counter[str]()
     for here in of_cells:
         most |= Counter(parameter.name for parameter, _ in here)
@@ -151,15 +149,14 @@ def curve_parameters(
         for parameter, copy in _numbered(here, most)
     ]
     columns = dict.fromkeys(name for _, name, _ in determined)
-    taken = (set(columns) & set(found.frame.columns)) | ({"runs", "parameter", "value", "low", "high"} & set(cells))
+    taken = (set(columns) & set(rows_of_cells.columns)) | ({"runs", "parameter", "value", "low", "high"} & set(cells))
     if taken:
         raise DataError(f"variable {min(taken)} has the name of a result column; rename it")
     values = {(number, name): parameter.value for number, name, parameter in determined}
-    rows = range(len(of_cells))
-    frame = found.frame.with_columns(
-        *(pl.Series(name, [values.get((row, name)) for row in rows], pl.Float64) for name in columns),
+    frame = rows_of_cells.with_columns(
+        pl.Series(name, [values.get((row, name)) for row in range(len(of_cells))], pl.Float64) for name in columns
     )
-    which = found.frame.select(*cells, pl.Series("runs", found.runs))[[number for number, _, _ in determined]]
+    which = frame.select(*cells, pl.Series("runs", runs))[[number for number, _, _ in determined]]
     intervals = which.with_columns(
         pl.Series("parameter", [name for _, name, _ in determined], pl.String),
         *(
@@ -171,8 +168,7 @@ def curve_parameters(
 
 
 def _with_text_cells(data: Data, numbers: Sequence[str], cells: Sequence[str]) -> Data:
-    """Return the variables of the curves with discrete ones as text: numbers would become part of one formula for
-    all cells."""
+    """Return the variables of the curves, discrete ones as text: numbers would become part of one formula."""
     texts = [pl.Series(name, [str(data.categories(name)[code]) for code in data.codes(name)]) for name in cells]
     continuous: dict[str, Kind] = dict.fromkeys(numbers, "continuous")
     discrete: dict[str, Kind] = dict.fromkeys(cells, "discrete")
@@ -181,16 +177,11 @@ def _with_text_cells(data: Data, numbers: Sequence[str], cells: Sequence[str]) -
     return prepare(data.frame.select(numbers).with_columns(texts), kinds=continuous | discrete)
 
 
-@dataclass(frozen=True)
-class _Cells:
-    frame: pl.DataFrame
-    runs: list[int]
-    places: list[tuple[dict[str, str], int]]
-    """For each cell its values as text, and at how many places curves go over it."""
-
-
-def _cells(data: Data, over: Sequence[str], cells: Sequence[str]) -> _Cells:
-    """Group the rows by cell; keep the other variables that have one value in each cell."""
+def _cells(
+    data: Data, over: Sequence[str], cells: Sequence[str]
+) -> tuple[pl.DataFrame, list[int], list[tuple[dict[str, str], int]]]:
+    """Return a row a cell, with the other variables that have one value in each; how many runs each has; and its values
+    as text, with the number of places where curves go over it."""
     named = data.frame.with_columns(
         pl.Series(f"text {name}", [str(data.categories(name)[code]) for code in data.codes(name)]) for name in cells
     )
@@ -210,7 +201,7 @@ def _cells(data: Data, over: Sequence[str], cells: Sequence[str]) -> _Cells:
     kept = [*cells, *(name for name in others if (found[f"distinct {name}"] == 1).all())]
     texts = [dict(zip(cells, row, strict=True)) for row in found.select(f"text {name}" for name in cells).iter_rows()]
     places = list(zip(texts, found["number of places"].to_list(), strict=True))
-    return _Cells(found.select(kept), found["number of runs"].to_list(), places)
+    return found.select(kept), found["number of runs"].to_list(), places
 
 
 def _in_cell(

@@ -1,8 +1,6 @@
-"""Derived variables: columns computed from others, and the columns that each uses.
+"""Derived variables (Lemeire et al., section 7.3): columns computed from others, and the columns that each uses.
 
-Lemeire et al., "Causal analysis for performance modeling of computer programs", section 7.3: "At any time, the user can
-specify derived variables he wants to be added to the model." A derived variable is caused by the columns that it is
-computed from, and by nothing else: these edges are known and need not be learnt.
+A derived variable is caused by these, and by nothing else: the edges are known and need not be learnt.
 """
 
 from __future__ import annotations
@@ -65,8 +63,7 @@ def derive(
 
 
 def undefined_rows(frame: pl.DataFrame, expressions: Mapping[str, str]) -> dict[str, tuple[Undefined, ...]]:
-    """Return in which rows, and why, derived variables have no value, by name. Parameters and errors are those of
-    `derive`."""
+    """Return in which rows, and why, derived variables have no value, by name; see `derive`."""
     return {
         name: evaluation.undefined for name, evaluation, _ in _evaluated(frame, expressions) if evaluation.undefined
     }

@@ -1,12 +1,10 @@
 """Partial derivatives of a measured quantity over a parameter, and the table of its steps.
 
-Lemeire et al., "Causal analysis for performance modeling of computer programs", section 7.3: "the derivative of f with
-respect to one of those parameters, say x, with the others held constant, written as (∂f/∂x)_{y,z}. It quantifies the
-change of f by a changing x." Sections 8.2 and 8.5 add them to the model as outputs, to learn what the effect of a
-parameter depends on. The paper does not say how they are computed; here rows are grouped by all other parameters,
-replicates averaged, and the difference of neighbours divided by that of x. The paper adds a derivative to the table of
-runs, where the runs of one step all have the same value: a test of independence then counts one piece of evidence
-several times. In the table of steps a step is a row.
+Lemeire et al., section 7.3: (∂f/∂x)_{y,z}, of which sections 8.2 and 8.5 learn what the effect of a parameter depends
+on. The paper does not say how they are computed; here rows are grouped by all other parameters, replicates averaged,
+and the difference of neighbours divided by that of x. The paper adds a derivative to the table of runs, where the runs
+of one step all have the same value: a test of independence then counts one piece of evidence several times. In the
+table of steps a step is a row.
 """
 
 from __future__ import annotations
@@ -211,8 +209,7 @@ def _positions(column: pl.Series, between: tuple[object, object] | None) -> tupl
 
 
 def _cells(usable: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
-    """Return one row a value of the parameter in each group: means of replicates, slope to the next value,
-    derivative."""
+    """Return one row a value of the parameter in each group: mean of replicates, slope to the next, derivative."""
     mean, spread, count = pl.col(_MEAN).mean(), pl.col(_MEAN).var(), pl.len()
     cells = usable.group_by(*keys, _OVER, maintain_order=True).agg(mean, spread.alias("variance"), count.alias("runs"))
     # Groups in order of first appearance, the parameter rising in each.

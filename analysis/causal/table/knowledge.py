@@ -1,18 +1,14 @@
-"""Prior knowledge: an order of the variables, required edges, forbidden edges.
+"""Prior knowledge: an order of the variables, required edges, forbidden edges (Lemeire et al., section 5).
 
-Lemeire et al., "Causal analysis for performance modeling of computer programs", section 5: "The user can specify edges
-that are required or forbidden and put constraints on orientations. In performance models, application and system
-parameters are input nodes that can only have outgoing edges."
-
-Tiers say more here than which way an edge points. A cause comes before its effect, so what lies later than both ends of
-an edge can neither carry nor block their dependence, and no set with such a variable is asked about them. That is what
-keeps T = #op·C, which makes {T, #op} tell C exactly, from separating C from its causes.
+Tiers say more here than which way an edge points. What lies later than both ends of an edge can neither carry nor block
+their dependence, and no set with such a variable is asked about them. That is what keeps T = #op·C, which makes
+{T, #op} tell C exactly, from separating C from its causes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from graphlib import CycleError, TopologicalSorter
 
 from unperturbed.common.wording import no_such_column
@@ -125,13 +121,10 @@ class Knowledge:
 
     def may_condition(self, member: str, one: str, other: str) -> bool:
         """Tell whether a variable may be in a set that separates two others: not later than both, and no mere result of
-        several.
-
-        A variable in no tier may always be, and where one of the two is in none, its tier could be the last.
-        """
+        several. Where one of the two is in no tier, it could be the last."""
         if member in self._results:
             return False
-        if self._is_output(member) and not (self._is_output(one) or self._is_output(other)):
+        if member in self.outputs and one not in self.outputs and other not in self.outputs:
             return False
         own, first, last = self.tier(member), self.tier(one), self.tier(other)
         return own is None or first is None or last is None or own <= max(first, last)
@@ -141,7 +134,7 @@ class Knowledge:
         tier = self.tier(name)
         if name in self.inputs:
             return 0, -1 if tier is None else tier
-        return (2 if self._is_output(name) else 1), len(self.tiers) if tier is None else tier
+        return (2 if name in self.outputs else 1), len(self.tiers) if tier is None else tier
 
     def restricted_to(
         self, variables: Collection[str], left_out: Collection[str] = (), constant: Collection[str] = ()
@@ -167,12 +160,7 @@ class Knowledge:
             these.
         """
         parts = {part for used in self.definitions.values() for part in used}
-        elsewhere = {
-            *self._tier,
-            *self.inputs,
-            *self.outputs,
-            *(name for edge in (*self.required, *self.forbidden) for name in edge),
-        }
+        elsewhere = replace(self, definitions={}).names
         for name in sorted(self.names):
             if name not in variables and name not in left_out and (name in elsewhere or name not in parts):
                 raise DataError(
@@ -194,9 +182,6 @@ class Knowledge:
             definitions={target: parts for target, parts in varied.items() if parts and kept.issuperset(parts)},
         )
 
-    def _is_output(self, name: str) -> bool:
-        return name in self.outputs
-
     def _why_not(self, source: str, target: str) -> str:
         """Return why an edge cannot be there; empty where it can."""
         first, last = self.tier(source), self.tier(target)
@@ -207,7 +192,7 @@ class Knowledge:
             ((source, target) in self._forbidden, "it is forbidden"),
             (late, f"{source} is in tier {(first or 0) + 1}, after {target} in tier {(last or 0) + 1}"),
             (target in self.inputs, f"{target} is an input, which nothing causes"),
-            (self._is_output(source), f"{source} is an output, which causes nothing"),
+            (source in self.outputs, f"{source} is an output, which causes nothing"),
             (
                 source in self._results,
                 f"{source} is computed from variables that are all here, and adds nothing to them",

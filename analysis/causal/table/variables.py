@@ -1,8 +1,7 @@
 """A table as variables of known kinds, and the columns that cannot be variables.
 
-Lemeire et al., "Causal analysis for performance modeling of computer programs", section 6: performance data are "a
-mixture of discrete and continuous data". The paper leaves it to the user to say which column is which; here it is
-inferred, reported, and can be overridden.
+Lemeire et al., section 6, leave it to the user to say which column is discrete; here it is inferred, reported, and can
+be overridden.
 """
 
 from __future__ import annotations
@@ -86,7 +85,7 @@ def content_key(column: pl.Series) -> bytes:
 
 
 def too_many_categories(column: pl.Series, distinct: int) -> str:
-    """Return the fault of text with fewer than two rows a value, from which nothing can be learnt; else empty."""
+    """Return the fault of text with fewer than two rows a value; else empty."""
     if not is_text(column.dtype) or distinct <= 2 or 2 * distinct <= len(column):
         return ""
     if distinct == len(column):
@@ -266,11 +265,9 @@ class Data:
             self._column(name)
         if len(set(names)) < len(names):
             raise DataError(f"a variable is named twice: {', '.join(names)}")
-        known = {one.name: one for one in self.variables}
+        variables = tuple(self.variables[self.names.index(name)] for name in names)
         columns = {name: self._columns[name] for name in names}
-        return replace(
-            self, variables=tuple(known[name] for name in names), frame=self.frame.select(list(names)), _columns=columns
-        )
+        return replace(self, variables=variables, frame=self.frame.select(list(names)), _columns=columns)
 
     def _column(self, name: str) -> ColumnValues:
         try:
@@ -329,7 +326,7 @@ def prepare(
             f"the table has {frame.width} columns and {frame.height} rows; give one row per run, one column per "
             "variable"
         )
-    asked = dict(kinds or {})
+    asked = kinds or {}
     _check_kinds(frame, asked)
     unusable = _unusable(frame, asked)
     usable = frame.drop([one.name for one in unusable])
@@ -345,12 +342,11 @@ def prepare(
         raise DataError(
             f"{kept.height} rows are too few for {kept.width} variables; measure more runs, or choose fewer columns"
         )
-    order = {name: position for position, name in enumerate(frame.columns)}
-    variables = tuple(_variable(kept[name], asked.get(name), most_categories) for name in kept.columns)
+    variables = tuple(_variable(column, asked.get(column.name), most_categories) for column in kept)
     return Data(
         variables=variables,
         frame=kept,
-        exclusions=tuple(sorted(excluded, key=lambda one: order[one.name])),
+        exclusions=tuple(sorted(excluded, key=lambda one: frame.columns.index(one.name))),
         dropped_rows=dropped,
         missing={name: int(here.sum()) for name, here in absent.items()},
         _columns={one.name: read_column(kept[one.name], one.kind) for one in variables},

@@ -1,8 +1,4 @@
-"""Tables derived from the table of runs and modelled in its place: steps of a parameter, and curves in cells.
-
-Lemeire et al., "Causal analysis for performance modeling of computer programs": sections 8.2 (partial derivatives) and
-8.3 (parameters of curves).
-"""
+"""Tables that are derived from that of the runs and modelled in its place: steps of a parameter, curves in cells."""
 
 from __future__ import annotations
 
@@ -22,7 +18,7 @@ from unperturbed.harness.methods.causal.knowledge import CurveOption, Derivative
 class DerivedTable:
     """A table derived from that of the runs."""
 
-    frame: pl.DataFrame  # The table
+    frame: pl.DataFrame
     results: tuple[str, ...]  # Columns that are new in it
     left_out: Mapping[str, str]  # Columns of the runs that it has not, and why
     notes: tuple[str, ...]  # What its rows are

@@ -34,8 +34,6 @@ Arrow = tuple[str, str]
 """A cause and its effect."""
 
 _ARROW = re.compile(r"\s*(?:->|→)\s*")
-
-
 _DERIVATIVE = re.compile(
     r"\s*(?:d\s+|∂\s*)(`[^`]+`|.+?)\s*/\s*(?:d\s+|∂\s*)(`[^`]+`|.+?)(?:\s+from\s+(`[^`]+`|.+?)\s+to\s+(`[^`]+`|.+?))?\s*",
     re.DOTALL,
@@ -93,10 +91,7 @@ def named_values(text: str, option: str, example: str) -> dict[str, str]:
 
 
 def split(text: str, separator: str) -> list[str]:
-    """Split a text at a separator outside backquotes; the backquotes stay.
-
-    A separator that is a word has to be between blanks.
-    """
+    """Split a text at a separator outside backquotes, which stay; one that is a word has to be between blanks."""
     apart = rf"\s+{separator}\s+" if separator.isalpha() else re.escape(separator)
     parts = [""]
     for match in re.finditer(rf"`[^`]*`|(?P<apart>{apart})|.", text, re.DOTALL):
@@ -134,14 +129,6 @@ def read_derivative(text: str, option: str) -> DerivativeOption:
     return DerivativeOption(unquote(whole[1], option), unquote(whole[2], option), ends)
 
 
-def read_named_derivative(text: str, option: str) -> tuple[str, DerivativeOption]:
-    """Read `NAME = d COLUMN / d PARAMETER`."""
-    name, *rest = split(text, "=")
-    if not rest:
-        raise SpecError(f"{option} {text}: {_DERIVATIVE_WANTED}")
-    return unquote(name, option), read_derivative("=".join(rest), option)
-
-
 def read_curve(text: str, option: str) -> CurveOption:
     """Read `TARGET over NAMES in NAMES`. SpecError where it is something else."""
     halves = split(f" {text} ", "over")
@@ -175,9 +162,10 @@ def _read_each(items: Iterable[tuple[str | int, Any]], read: Callable[[Any, Any]
     return found
 
 
-def _items(value: Any) -> Iterable[tuple[int, Any]]:
-    """Number the items of a list; a single value stands for a list of one."""
-    return enumerate(value if isinstance(value, list | tuple) else [value])
+def _read_list(value: Any, read: Callable[[Any], _T]) -> tuple[_T, ...]:
+    """Return what the items of a list are read as; a single value stands for a list of one."""
+    items = value if isinstance(value, list | tuple) else [value]
+    return tuple(_read_each(enumerate(items), lambda _, item: read(item)).values())
 
 
 def _mapping(value: Any, otherwise: str) -> Iterable[tuple[str, Any]]:
@@ -189,7 +177,7 @@ def _mapping(value: Any, otherwise: str) -> Iterable[tuple[str, Any]]:
 def _read_names(value: Any) -> tuple[str, ...]:
     seen: set[str] = set()
 
-    def read(_: object, name: Any) -> str:
+    def read(name: Any) -> str:
         if not (isinstance(name, str) and name.strip()):
             raise _fault(_NO_NAME)
         if name in seen:
@@ -197,7 +185,7 @@ def _read_names(value: Any) -> tuple[str, ...]:
         seen.add(name)
         return name
 
-    return tuple(_read_each(_items(value), read).values())
+    return _read_list(value, read)
 
 
 def _require_list(value: Any) -> Any:
@@ -207,13 +195,13 @@ def _require_list(value: Any) -> Any:
 
 
 def _read_arrows(value: Any) -> tuple[Arrow, ...]:
-    def read(_: object, edge: Any) -> Arrow:
+    def read(edge: Any) -> Arrow:
         try:
             return edge if isinstance(edge, tuple) else read_arrow(edge, "")
         except (SpecError, TypeError):
             raise _fault("expected an edge, the cause first: datatype -> C") from None
 
-    return tuple(_read_each(_items(value), read).values())
+    return _read_list(value, read)
 
 
 def _read_kinds(value: Any) -> dict[str, Kind]:
@@ -249,10 +237,7 @@ def _read_derivatives(value: Any) -> dict[str, DerivativeOption]:
 
 
 def _read_curves(value: Any) -> tuple[CurveOption, ...]:
-    def read(_: object, text: Any) -> CurveOption:
-        return text if isinstance(text, CurveOption) else read_curve(str(text), "curves")
-
-    return tuple(_read_each(_items(value), read).values())
+    return _read_list(value, lambda text: text if isinstance(text, CurveOption) else read_curve(str(text), "curves"))
 
 
 _Names = Annotated[tuple[str, ...], BeforeValidator(_read_names)]
@@ -265,12 +250,10 @@ class PriorKnowledge(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
     tiers: Annotated[tuple[_Names, ...], BeforeValidator(_require_list)] = ()  # Columns in the order of causes
-    # required, forbidden: Edges, the cause first.
-    required: _Arrows = ()
+    required: _Arrows = ()  # Edges, the cause first
     forbidden: _Arrows = ()
-    # inputs, outputs: Columns that nothing causes, and columns that cause nothing.
-    inputs: _Names = ()
-    outputs: _Names = ()
+    inputs: _Names = ()  # Columns that nothing causes
+    outputs: _Names = ()  # Columns that cause nothing
     # Kinds that differ from the inferred ones.
     kinds: Annotated[dict[str, Kind], BeforeValidator(_read_kinds)] = Field(default_factory=dict)
     # Expressions of derived variables.
@@ -413,10 +396,12 @@ def parse_options(given: argparse.Namespace) -> PriorKnowledge:
             raise SpecError(f"--kinds {given.kinds}: {name} must be discrete or continuous, not {kind!r}")
     derivatives: dict[str, DerivativeOption] = {}
     for text in given.derivative:
-        name, derivative = read_named_derivative(text, "--derivative")
-        if name in derivatives:
+        before, *rest = split(text, "=")
+        if not rest:
+            raise SpecError(f"--derivative {text}: {_DERIVATIVE_WANTED}")
+        name, derivative = unquote(before, "--derivative"), read_derivative("=".join(rest), "--derivative")
+        if derivatives.setdefault(name, derivative) is not derivative:
             raise SpecError(f"--derivative {text}: {name} is given twice")
-        derivatives[name] = derivative
     return PriorKnowledge(
         derive=read_definitions(given.derive),
         log=names("log"),

@@ -1,12 +1,9 @@
-"""Questions to a model on the command line: interventions, the Markov check, screening off, independences.
-
-Each is read from text, answered by the model, and written as JSON.
-"""
+"""Questions to a model on the command line: each is read from text, answered by the model, and written as JSON."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -31,10 +28,9 @@ from unperturbed.harness.methods.causal.table import LOGARITHM
 class InterventionForecast:
     """The forecast of an intervention, and the columns whose logarithms it contains."""
 
-    forecast: Forecast  # The forecast of all variables
-    # By the name of the logarithm: the column itself, of which the random runs have exponentials.
-    columns: Mapping[str, ForecastVariable]
-    outside: tuple[str, ...] = ()  # A sentence for each value that was set and lies outside the measured range
+    forecast: Forecast
+    columns: Mapping[str, ForecastVariable]  # By the name of the logarithm: the column itself
+    outside: tuple[str, ...]  # A sentence for each value that was set and lies outside the measured range
 
     def given(self) -> dict[str, Category]:
         """Return what was set, by the names and in the units of the table."""
@@ -114,34 +110,21 @@ def forecast_json(result: InterventionForecast) -> dict[str, Any]:
     return {**forecast, "outside": list(result.outside), "variables": variables}
 
 
-@dataclass(frozen=True)
-class Screening:
-    """A question: whether `by` carries the whole effect of `application` on `performance`."""
-
-    application: tuple[str, ...]
-    by: tuple[str, ...]
-    performance: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Independence:
-    """A question: whether the graph implies that two variables are independent given others."""
-
-    one: str
-    other: str
-    given: tuple[str, ...]
+_Names = tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class ImpliedIndependence:
-    """The answer, by d-separation."""
+    """Whether the graph implies that two variables are independent given others."""
 
-    asked: Independence
+    one: str
+    other: str
+    given: _Names
     separated: bool
 
     def __str__(self) -> str:
-        pair = f"{self.asked.one} and {self.asked.other}"
-        given = f" given {listing(self.asked.given)}" if self.asked.given else ""
+        pair = f"{self.one} and {self.other}"
+        given = f" given {listing(self.given)}" if self.given else ""
         if self.separated:
             return f"{pair} are independent{given}, by the graph"
         return f"{pair} may be dependent{given}: the graph does not imply that they are independent"
@@ -153,48 +136,47 @@ class Checks:
 
     markov: MarkovCheck | None
     screenings: tuple[ScreeningOff, ...]
-    independences: tuple[ImpliedIndependence, ...] = ()
+    independences: tuple[ImpliedIndependence, ...]
 
 
-def read_screening(text: str, option: str) -> Screening:
+def read_screening(text: str, option: str) -> tuple[_Names, _Names, _Names]:
     """Read `APPLICATION | CHARACTERISTICS | PERFORMANCE`, each a list of names."""
-    parts = split(text, "|")
-    if len(parts) != 3 or not all(part.strip() for part in parts):
-        raise SpecError(
-            f"{option} {text}: write APPLICATION | CHARACTERISTICS | PERFORMANCE, in quotes, as in 'n,datatype | "
-            "instr,misses | time'"
-        )
-    application, by, performance = (names_of(part, option) for part in parts)
-    every = [*application, *by, *performance]
-    for name in every:
-        if every.count(name) > 1:
-            raise SpecError(
-                f"{option} {text}: {name} is in two parts; it is of the application, a characteristic or of performance"
-            )
-    return Screening(application, by, performance)
+    wanted = "APPLICATION | CHARACTERISTICS | PERFORMANCE, in quotes, as in 'n,datatype | instr,misses | time'"
+    application, by, performance = parts = _parts(text, option, {3}, wanted)
+    _require_once(parts, f"{option} {text}", "it is of the application, a characteristic or of performance")
+    return application, by, performance
 
 
-def read_independence(text: str, option: str) -> Independence:
+def read_independence(text: str, option: str) -> tuple[str, str, _Names]:
     """Read `ONE | OTHER | GIVEN`; the last is a list of names, and may be left out."""
-    parts = split(text, "|")
-    if len(parts) not in {2, 3} or not all(part.strip() for part in parts):
-        raise SpecError(f"{option} {text}: write ONE | OTHER | GIVEN, in quotes, as in 'n | time | instr,misses'")
-    ends, given = [names_of(part, option) for part in parts[:2]], names_of(parts[2], option) if parts[2:] else ()
-    for names in ends:
+    parts = _parts(text, option, {2, 3}, "ONE | OTHER | GIVEN, in quotes, as in 'n | time | instr,misses'")
+    for names in parts[:2]:
         if len(names) > 1:
             raise SpecError(f"{option} {text}: {listing(names)} are several variables; give one pair at a time")
-    (one,), (other,) = ends
-    every = [one, other, *given]
+    _require_once(parts, f"{option} {text}", "the variables must differ")
+    (one,), (other,), *given = parts
+    return one, other, given[0] if given else ()
+
+
+def _parts(text: str, option: str, counts: Collection[int], wanted: str) -> list[_Names]:
+    """Read lists of names with bars between them."""
+    parts = split(text, "|")
+    if len(parts) not in counts or not all(part.strip() for part in parts):
+        raise SpecError(f"{option} {text}: write {wanted}")
+    return [names_of(part, option) for part in parts]
+
+
+def _require_once(parts: Sequence[_Names], where: str, why: str) -> None:
+    every = [name for names in parts for name in names]
     for name in every:
         if every.count(name) > 1:
-            raise SpecError(f"{option} {text}: {name} is in two parts; the variables must differ")
-    return Independence(one, other, given)
+            raise SpecError(f"{where}: {name} is in two parts; {why}")
 
 
 def check(
     model: CausalModel,
-    screenings: Sequence[Screening],
-    independences: Sequence[Independence] = (),
+    screenings: Sequence[tuple[_Names, _Names, _Names]],
+    independences: Sequence[tuple[str, str, _Names]],
     *,
     markov: bool,
     logged: Sequence[str],
@@ -203,16 +185,17 @@ def check(
     """Run the requested checks. `logged` are columns in whose place their logarithms are analysed."""
     log_names = {name: f"{LOGARITHM}{name}" for name in logged}
 
-    def named(names: Sequence[str]) -> list[str]:
-        return [log_names.get(name, name) for name in names]
+    def named(names: Sequence[str]) -> _Names:
+        return tuple(log_names.get(name, name) for name in names)
 
     found = tuple(
-        model.screens_off(named(one.application), named(one.performance), by=named(one.by)) for one in screenings
+        model.screens_off(named(application), named(performance), by=named(by))
+        for application, by, performance in screenings
     )
     implied = []
-    for asked in independences:
-        one, other, *given = named([asked.one, asked.other, *asked.given])
-        implied.append(ImpliedIndependence(Independence(one, other, tuple(given)), model.separated(one, other, given)))
+    for first, second, held in independences:
+        one, other, *given = named([first, second, *held])
+        implied.append(ImpliedIndependence(one, other, tuple(given), model.separated(one, other, given)))
     return Checks(model.check_markov(seed=seed) if markov else None, found, tuple(implied))
 
 
@@ -220,5 +203,5 @@ def checks_json(checks: Checks) -> dict[str, Any]:
     """Return the results as JSON types; NaN is null. Without checks, nothing."""
     markov = {} if checks.markov is None else {"markov": checks.markov.to_dict()}
     screenings = {"screens_off": [one.to_dict() for one in checks.screenings]} if checks.screenings else {}
-    implied = [{**asdict(one.asked), "separated": one.separated, "words": str(one)} for one in checks.independences]
+    implied = [{**asdict(one), "words": str(one)} for one in checks.independences]
     return markov | screenings | ({"separated": implied} if implied else {})

@@ -29,8 +29,8 @@ _REPEATED = 1.5
 class ModelInput:
     """The input of `learn`, with what is reported of its table."""
 
-    name: str  # The table's name
-    data: Data  # Its variables
+    name: str
+    data: Data
     knowledge: Knowledge  # What is known of them
     # Columns that were not offered to the analysis at all; `data.exclusions` has those that it refused.
     left_out: tuple[Exclusion, ...]
@@ -76,7 +76,10 @@ def _prepare_table(path: Path, prior: PriorKnowledge, missing: Literal["error", 
     given += [Exclusion(name, "not requested") for name in frame.columns if name not in chosen and name not in left_out]
     if log_names:
         frame, _ = derive(frame, logarithms(prior.log), undefined="null" if missing == "drop" else "error")
-    definitions = _of_logarithms(definitions, log_names)
+    definitions = {
+        log_names.get(name, name): tuple(log_names.get(part, part) for part in parts)
+        for name, parts in definitions.items()
+    }
     names = [log_names.get(name, name) for name in chosen]
     kinds = {log_names.get(name, name): kind for name, kind in prior.kinds.items() if name in chosen}
     try:
@@ -137,8 +140,7 @@ def _derived_table(
 
 
 def _pure_effects(results: Iterable[str], prior: PriorKnowledge) -> list[str]:
-    """Return the derivatives and curve parameters that cause nothing, as in the paper: those without a tier or edge
-    of their own."""
+    """Return the derivatives and curve parameters without a tier or edge of their own: they cause nothing."""
     placed = {*prior.outputs, *(name for tier in prior.tiers for name in tier), *(cause for cause, _ in prior.required)}
     return [name for name in results if name not in placed]
 
@@ -146,8 +148,7 @@ def _pure_effects(results: Iterable[str], prior: PriorKnowledge) -> list[str]:
 def _simulated_artefacts(columns: Mapping[str, Column], asked: Sequence[str]) -> dict[str, str]:
     """Return the columns that simulation computes from others, each with the reason why a model cannot have it.
 
-    A simulated cycle count is a formula of the simulated events: a model would find that formula, and not what takes
-    time. Of two simulated counts that have events in common the one that is made of more is a sum with the other in it.
+    Of two simulated counts that have events in common the one that is made of more is a sum with the other in it.
     """
     found: dict[str, str] = {}
     simulated = [column for column in columns.values() if column.kind == "simulated"]
@@ -190,16 +191,6 @@ def _derived(
     return frame, definitions
 
 
-def _of_logarithms(
-    definitions: Mapping[str, Sequence[str]], log_names: Mapping[str, str]
-) -> dict[str, tuple[str, ...]]:
-    """Return definitions with the names of logarithms in place of their columns."""
-    return {
-        log_names.get(name, name): tuple(log_names.get(part, part) for part in parts)
-        for name, parts in definitions.items()
-    }
-
-
 def _sweep_definitions(columns: Mapping[str, Column]) -> dict[str, tuple[str, ...]]:
     """Return the definitions of a sweep's derived columns, whose meaning is their formula."""
     found = {}
@@ -212,11 +203,7 @@ def _sweep_definitions(columns: Mapping[str, Column]) -> dict[str, tuple[str, ..
 
 
 def _complete(definitions: Mapping[str, Sequence[str]], data: Data) -> dict[str, tuple[str, ...]]:
-    """Return the definitions of variables all of whose parts are analysed or constant.
-
-    One of whose parts is not there says too little: C_op = cycles / ops without the cycles is what an operation costs,
-    and no effect of ops.
-    """
+    """Return the definitions of variables whose parts are all analysed or constant: see `Knowledge.restricted_to`."""
     constant = {one.name for one in data.exclusions if one.is_constant}
     return {
         name: tuple(part for part in parts if part not in constant)
@@ -233,7 +220,6 @@ def _knowledge(
     data: Data,
 ) -> Knowledge:
     """Combine prior knowledge with a sweep's own: nothing causes its parameters, and its times cause nothing."""
-
     here = {*data.names, *(one.name for one in data.exclusions)}
 
     def named(names: Iterable[str]) -> list[str]:
@@ -292,10 +278,7 @@ def _notes(
     simulated = [name for name in data.names if name in columns and columns[name].kind == "simulated"]
     if simulated:
         notes.append(f"Simulated, not counted by a processor: {', '.join(simulated)}.")
-    here = {
-        *data.names,
-        *(name.removeprefix(LOGARITHM) for name in data.names if name.removeprefix(LOGARITHM) in prior.log),
-    }
+    here = {*data.names, *(name for name in prior.log if f"{LOGARITHM}{name}" in data.names)}
     notes += [
         f"The edge {one} → {other} is {what}, and ignored: not both are columns of the table."
         for what, edges in (("required", prior.required), ("forbidden", prior.forbidden))
