@@ -25,7 +25,6 @@ from unperturbed.common.user_cache import is_own_file, user_cache
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 _CONST = "const "
-"""Stands before the type of an array that a compiled function only reads."""
 _COMMA = re.compile(r",(?![^[]*\])")
 """Between two arguments, not between the axes of one."""
 
@@ -48,15 +47,13 @@ def compiled(
     called: str = "",
     **options: Any,
 ) -> Callable[..., Any]:
-    """Return a function of a module compiled for some types of arguments, from the cache where it is there.
+    """Return a function of a module compiled for some types of arguments; it releases the interpreter's lock.
 
-    `signatures`: Types of the arguments, as text "const int32[::1], int64" or as numba's types. One for each set of
-    types that it is called with. An array that is only read is `const`: then it may be read-only, as those of worker
-    processes.
+    `signatures`: Types of the arguments, as text "const int32[::1], int64" or as numba's types, one for each set that
+    it is called with. A `const` array may be read-only, as those of worker processes.
     `calls`: Full names of other modules whose functions it calls: when one changes, it is compiled anew.
     `called`: How the compilation is announced to users; the function's and module's name by default.
     `**options`: Further options of numba.njit.
-    Result: It releases the interpreter's lock, so that other threads run meanwhile.
     """
     with _COMPILING:
         return _declare(module, function, signatures, calls, called, tuple(options.items()))
@@ -111,10 +108,7 @@ def _cache_folder(name: str, fingerprint: str) -> Path | None:
 
 
 def _fingerprint(sources: Sequence[Path], signatures: Sequence[Any]) -> str:
-    """Return a hash of compiler, processor, types and sources.
-
-    numba's own cache would miss a change in a function that another one calls.
-    """
+    """Return a hash of compiler, processor, types and sources: numba's cache misses a change in a called function."""
     numba, binding = load_library("numba"), load_library("llvmlite.binding")
     digest = hashlib.sha256(f"{numba.__version__} {binding.get_host_cpu_name()} {signatures}".encode())
     for source in sources:

@@ -63,13 +63,9 @@ class Workers:
     def map(
         self, function: Callable[[Any, Any], _Result], common: object, chunks: Sequence[object]
     ) -> Generator[_Result, None, None]:
-        """Yield `function(common, chunk)` of each chunk, in order.
+        """Yield `function(common, chunk)` of each chunk, in order; after `close`, what was not begun is not executed.
 
         `common`: What all chunks need. Its arrays are sent once, and are read-only in other processes.
-
-        Notes
-        -----
-        Close the generator when no more results are wanted: what was not begun is then not executed.
         """
         if self.backend is None or not chunks:
             return (function(common, chunk) for chunk in chunks)
@@ -92,7 +88,7 @@ class Workers:
             found = pool(joblib.delayed(function)(common, chunk) for chunk in chunks)
             for result in found:  # noqa: UP028  closed below, not by the one who closes this generator
                 yield result
-        except _lost_workers() as error:
+        except load_library("joblib.externals.loky.process_executor").BrokenProcessPool as error:
             raise HostError(
                 "a worker process ended before its work was done; the usual reason is too little memory. "
                 'Use fewer workers: joblib.parallel_config("loky", n_jobs=2), or --jobs 2'
@@ -137,8 +133,7 @@ class Workers:
 def choose_workers(workers: int | None = None, *, kernels: bool = True, seconds: float = np.inf) -> Workers:
     """Return who executes a piece of work.
 
-    `workers`: How many are asked for. None takes what `joblib.parallel_config` says, else all processors of this
-    process.
+    `workers`: How many; None takes what `joblib.parallel_config` says, else all processors of this process.
     `kernels`: The work is done by compiled functions, which run without Python's lock. Then threads serve by default.
     Otherwise it stays in this thread, unless joblib is told a backend or a number of jobs.
     """
@@ -169,10 +164,8 @@ def choose_workers(workers: int | None = None, *, kernels: bool = True, seconds:
 
 
 def pack(value: object) -> _Packed:
-    """Return an object as one array, which joblib memory-maps and dask sends once.
-
-    Result: For `unpack`: sizes, the pickle without its arrays, and each array at a multiple of 64 bytes.
-    """
+    """Return an object as one array, which joblib memory-maps and dask sends once: sizes, the pickle without its
+    arrays, and each array at a multiple of 64 bytes."""
     buffers: list[pickle.PickleBuffer] = []
     outline = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
     parts = [np.frombuffer(outline, np.uint8), *(np.frombuffer(one.raw(), np.uint8) for one in buffers)]
@@ -240,11 +233,6 @@ def _of_another_version(worker: str, version: object, own: str) -> str:
 @cache
 def _version() -> str:
     return metadata.version("unperturbed")
-
-
-def _lost_workers() -> tuple[type[Exception], ...]:
-    """Return what joblib raises where a process of this host ended."""
-    return (load_library("joblib.externals.loky.process_executor").BrokenProcessPool,)
 
 
 def _lost_by_dask() -> tuple[type[Exception], ...]:
