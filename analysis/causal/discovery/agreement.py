@@ -274,8 +274,9 @@ class _Agreement:
         """Return the inputs that act on a variable, and are not ancestors of these parents, nor among them."""
         if target in self._inputs or target in self.knowledge.definitions:
             return frozenset()
+        ancestors = reached(parents, self._parents.__getitem__)
         # A test alone errs in small tables, and a description alone where much is left unexplained.
-        return (self._acting_on(target) & self._changing[target]) - reached(parents, self._parents.__getitem__)
+        return (self._acting_on(target) & self._changing[target]) - ancestors
 
     def _dependent(self, target: str, parents: Collection[str]) -> list[str]:
         """Return what is no parent nor effect of a variable, depends on it given its parents and shortens its

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from graphlib import TopologicalSorter
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -86,15 +87,12 @@ def _acyclic(count: int, arrows: Iterable[Arrow]) -> list[Arrow]:
 
 
 def _longest_paths(count: int, arrows: Sequence[Arrow]) -> list[int]:
+    causes: dict[int, list[int]] = {node: [] for node in range(count)}
+    for source, target in arrows:
+        causes[target].append(source)
     layers = [0] * count
-    for _ in range(count):
-        changed = False
-        for source, target in arrows:
-            if layers[target] <= layers[source]:
-                layers[target] = layers[source] + 1
-                changed = True
-        if not changed:
-            break
+    for node in TopologicalSorter(causes).static_order():
+        layers[node] = max((layers[cause] + 1 for cause in causes[node]), default=0)
     return layers
 
 
