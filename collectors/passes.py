@@ -51,7 +51,7 @@ def _led(events: Sequence[Event], leaders: Mapping[str, Event]) -> dict[tuple[ob
 
 
 def _arranged(events: Sequence[Event], leaders: Mapping[str, Event], *, turns: bool = False) -> list[Event]:
-    """Return events in the order in which they are opened, with leaders that nobody asked for; in turns, as groups."""
+    """Return events as they are opened, with leaders that nobody asked for; `turns`: each leads a group, or follows."""
     placed: list[Event] = []
     for lead, *followers in _led(events, leaders).values():
         placed += [lead, *(replace(event, follows=True) if turns else event for event in followers)]
