@@ -8,6 +8,8 @@ wrong data without doing anything obviously wrong", ASPLOS 2009, section 4). A l
   (`why_order_matters`).
 - Padding comes before all of them, in each kind of section a random number of alignment units within a page, and a
   little of it before up to eight of the others, so that functions also move against each other where the order stays.
+
+The same text gives the same layout. No instruction of the program changes, and none is added that would ever run.
 """
 
 from __future__ import annotations

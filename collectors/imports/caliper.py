@@ -1,9 +1,9 @@
 """Caliper: snapshots with a time, of a `.cali` file or of the JSON that `cali-query` makes of one.
 
 A line of `.cali` is a node of the context tree (`__rec=node,id=…,attr=…,data=…,parent=…`) or a snapshot
-(`__rec=ctx,ref=…,attr=…,data=…`), whose nodes stand before it; attributes are nodes themselves. JSON is an array of
-snapshots (`format json`), an object that holds it (`json(object)`), or columns and rows (`json-split`). A snapshot's
-counts are those since the snapshot before, of the same thread.
+(`__rec=ctx,ref=…,attr=…,data=…`), whose nodes are before it; attributes are nodes themselves (Caliper's documentation;
+tests compare with its `caliper-reader`). JSON is an array of snapshots (`format json`), an object that holds it
+(`json(object)`), or columns and rows (`json-split`). A snapshot's counts are those since the one before, of its thread.
 """
 
 from __future__ import annotations

@@ -168,7 +168,7 @@ _PART = re.compile(rb"^(desc: Trigger: Client Request: interval (\d+)|part: \d+|
 
 
 def read_dumps(path: Path, intervals: int) -> dict[str, NDArray[np.int64]]:
-    """Read the events of each interval from a combined dump file; dump 0 holds what came before the first record."""
+    """Read each interval's events from a combined dump file: dump i is interval i's, dump 0 precedes record 0."""
     if not path.is_file():
         raise RunError(f"callgrind left no dump file {path.name}: it was killed, or the disk is full")
     order: list[str] = []

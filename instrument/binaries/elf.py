@@ -197,8 +197,8 @@ class Binary:
             # Of a function that the binary keeps to itself, the compiler may keep clones only, or clones too.
             plain = _without_spaces(target)
             pattern = re.compile(translate(plain) if is_glob(target) else f"{re.escape(plain)}\\Z")
-            spelt = ((function, map(_without_spaces, spellings(function.name))) for function in self.functions)
-            named = [function for function, names in spelt if any(map(pattern.match, names))]
+            known = ((function, map(_without_spaces, spellings(function.name))) for function in self.functions)
+            named = [function for function, names in known if any(map(pattern.match, names))]
         choosers = {function.offset for function in self.functions if function.indirect}
         found = {function.offset: function for function in reversed(named) if function.offset not in choosers}
         # An IFUNC may have a plain twin for programs linked long ago: counting that would count nothing.

@@ -28,7 +28,8 @@ _MISSING = re.compile(r"^\s+(\S+) => not found$|shared librar\w+:? (\S+?):", re.
 def needed_libraries(program: Path, library_path: Sequence[Path] = ()) -> Mapping[str, Path]:
     """Return the libraries that the dynamic linker loads for a program or library before it runs.
 
-    The program's own dynamic linker is asked (`ld.so --list`, as ldd(1) does); nothing of the program is executed.
+    The program's own dynamic linker is asked (`ld.so --list`, as ldd(1) does); nothing of the program is executed, and
+    what it opens itself (dlopen) is not known.
     """
     binary = read_binary(program)
     if not binary.needed:
