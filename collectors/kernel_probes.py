@@ -19,7 +19,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -29,32 +29,33 @@ from unperturbed.common import supervision
 from unperturbed.errors import HostError
 
 _TRACEFS = (Path("/sys/kernel/tracing"), Path("/sys/kernel/debug/tracing"))
-_LIST = "uprobe_events"
 _PLAIN_PATH = re.compile(r"[^\s#]+")
 
 
-class ProbePlace(Protocol):
-    """Where a probe is set."""
+class _Place(Protocol):
+    """Where a probe is set: the metric's index in the run, a name for messages, a binary and offsets in it.
+
+    `semaphore`: Offset of the counter that makes the program prepare the probe's arguments; 0 for none.
+    """
 
     @property
-    def number(self) -> int:
-        """Index of the software metric that counts its hits, among all of the run."""
-
+    def number(self) -> int: ...
     @property
-    def name(self) -> str:
-        """Its name in messages."""
-
+    def name(self) -> str: ...
     @property
-    def path(self) -> Path:
-        """The binary."""
-
+    def path(self) -> Path: ...
     @property
-    def offset(self) -> int:
-        """Of the instruction in that file."""
-
+    def offset(self) -> int: ...
     @property
-    def semaphore(self) -> int:
-        """Offset in that file of the counter that makes the program prepare the probe's arguments; 0 for none."""
+    def semaphore(self) -> int: ...
+
+
+class _TrialPlace(NamedTuple):
+    number: int
+    name: str
+    path: Path
+    offset: int
+    semaphore: int = 0
 
 
 def probe_registry() -> Path:
@@ -65,11 +66,10 @@ def probe_registry() -> Path:
             "kernel probes need tracefs, which is not mounted here or is readable by root only: run as root, and if "
             "needed mount -t tracefs tracefs /sys/kernel/tracing (a container needs it passed in, and CAP_PERFMON)"
         )
-    registry = mounted[0] / _LIST
+    registry = mounted[0] / "uprobe_events"
     if not _exists(registry):
-        raise HostError(
-            f"this kernel takes no probes: it was built without CONFIG_UPROBE_EVENTS ({registry} is missing)"
-        )
+        without = f"it was built without CONFIG_UPROBE_EVENTS ({registry} is missing)"
+        raise HostError(f"this kernel takes no probes: {without}")
     if not os.access(registry, os.W_OK):
         raise HostError(f"only root can register kernel probes: this user cannot write to {registry}; run as root")
     return registry
@@ -84,18 +84,14 @@ def _exists(path: Path) -> bool:
     return True
 
 
-def register_probes(places: Iterable[ProbePlace], *, compiler: str = "cc", tried: bool = True) -> tuple[Probe, ...]:
-    """Register probes with the kernel and try each: one for each metric, counting hits at all of its places.
+def register_probes(places: Iterable[_Place], *, compiler: str = "cc", tried: bool = True) -> tuple[Probe, ...]:
+    """Register probes with the kernel (Linux 5.4 and later): one per metric, which counts hits at all of its places.
 
     Nothing is counted, and no binary changed, before a sampler opens them for a process. They are removed when this
-    process ends.
+    process ends. Result: In the order of their metrics.
 
-    `compiler`: C compiler for the runtime's opener; not called when that was compiled before.
-    `tried`: Try each; without, what the kernel refuses is met when a program runs, or counts nothing.
-    Result: In the order of their metrics, for `Setup.probes`.
-
-    The trial takes some 90 ms a metric: the kernel lets go of a probe only after all processors have passed a quiet
-    moment. Linux 5.4 and later.
+    `tried`: Try each, some 90 ms per metric: the kernel lets go of a probe only after all processors have passed a
+    quiet moment. Without, what the kernel refuses is met when a program runs, or counts nothing.
     """
     ordered = sorted(places, key=lambda place: place.number)
     if not ordered:
@@ -123,10 +119,7 @@ def register_probes(places: Iterable[ProbePlace], *, compiler: str = "cc", tried
 
 
 def remove_probes(probes: Iterable[Probe] | None = None) -> None:
-    """Remove probes that this process registered, all if none are named.
-
-    One that is still counted stays until a later registration finds it idle.
-    """
+    """Remove probes that this process registered (all by default); one still in use stays for a later registration."""
     with suppress(HostError):
         registry = probe_registry()
         wanted = None if probes is None else {probe.tracepoint for probe in probes}
@@ -163,15 +156,14 @@ def _append(registry: Path, command: str) -> None:
         os.close(descriptor)
 
 
-def _write(registry: Path, place: ProbePlace, event: str) -> None:
+def _write(registry: Path, place: _Place, event: str) -> None:
     semaphore = f"({place.semaphore:#x})" if place.semaphore else ""
     try:
         with _path_of_command(place.path) as path:
             _append(registry, f"p:{event} {path}:{place.offset:#x}{semaphore}")
     except OSError as error:
-        raise HostError(
-            f"the kernel refuses a probe of {place.name} at {place.offset:#x} of {place.path}: {error.strerror}"
-        ) from None
+        where = f"{place.name} at {place.offset:#x} of {place.path}"
+        raise HostError(f"the kernel refuses a probe of {where}: {error.strerror}") from None
 
 
 @contextmanager
@@ -187,11 +179,8 @@ def _path_of_command(path: Path) -> Iterator[str]:
         os.close(descriptor)
 
 
-def _try(probes: Sequence[Probe], places: Sequence[ProbePlace], compiler: str) -> None:
-    """Set the breakpoints in this process, for only then the kernel looks at the instructions.
-
-    It maps the binaries for that and does not run them.
-    """
+def _try(probes: Sequence[Probe], places: Sequence[_Place], compiler: str) -> None:
+    """Set the breakpoints in this process, which maps the binaries: only then the kernel looks at the instructions."""
     header = np.zeros((), HEADER)
     header["probes"] = 1
     opened = (ctypes.c_int * 64)()
@@ -208,22 +197,19 @@ def _try(probes: Sequence[Probe], places: Sequence[ProbePlace], compiler: str) -
                 raise HostError(bytes(header["message"]).rstrip(b"\0").decode(errors="replace"))
 
 
-def _map(place: ProbePlace) -> mmap.mmap:
+def _map(place: _Place) -> mmap.mmap:
     begin = place.offset - place.offset % mmap.ALLOCATIONGRANULARITY
+    readable = mmap.PROT_READ | mmap.PROT_EXEC
     try:
         with place.path.open("rb") as file:
-            return mmap.mmap(
-                file.fileno(), place.offset + 1 - begin, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC, offset=begin
-            )
+            return mmap.mmap(file.fileno(), place.offset + 1 - begin, mmap.MAP_PRIVATE, readable, offset=begin)
     except ValueError:
-        raise HostError(
-            f"{place.path} ends before the place of {place.name}: it changed meanwhile; start again"
-        ) from None
+        changed = f"{place.path} ends before the place of {place.name}"
+        raise HostError(f"{changed}: it changed meanwhile; start again") from None
     except OSError as error:
-        noexec = (
-            ": it lies in a file system that is mounted noexec" if error.errno == errno.EPERM else f": {error.strerror}"
-        )
-        raise HostError(f"{place.path} cannot be mapped as a program{noexec}") from None
+        is_noexec = error.errno == errno.EPERM
+        why = "it lies in a file system that is mounted noexec" if is_noexec else error.strerror
+        raise HostError(f"{place.path} cannot be mapped as a program: {why}") from None
 
 
 @dataclass(frozen=True)
@@ -238,15 +224,6 @@ class HitCost:
         return self.cheap_ns if hit == "cheap" else max(self.cheap_ns, self.dear_ns)
 
 
-@dataclass(frozen=True)
-class _Place:
-    number: int
-    name: str
-    path: Path
-    offset: int
-    semaphore: int = 0
-
-
 def measure_hit_cost(compiler: str = "cc") -> HitCost:
     """Measure what a hit costs: the median block of calls with a probe, less that without, in a program made for it."""
     program = build_hit_cost(compiler)
@@ -256,7 +233,7 @@ def measure_hit_cost(compiler: str = "cc") -> HitCost:
             assert process.stdout is not None
             cheap, dear = map(int, process.stdout.readline().split())
             name = f"{program.name}:trial"
-            places = [_Place(0, name, program, cheap), _Place(0, name, program, dear)]
+            places = [_TrialPlace(0, name, program, cheap), _TrialPlace(0, name, program, dear)]
             (probe,) = register_probes(places, tried=False)
             printed, error = process.communicate(f"{probe.tracepoint}\n")
             remove_probes([probe])

@@ -31,8 +31,7 @@ from unperturbed.collectors.sources.perf.tables import PerfMetric, PerfTables, r
 from unperturbed.common import supervision
 
 _SECONDS = 20.0
-PERF_EVENT = "perf_event"
-"""The source whose events metrics of perf's tables are computed from."""
+PERF_EVENT = "perf_event"  # metrics of perf's tables are computed from this source's events
 
 
 def trials_on_this_host(compiler: str, root: Path = Path("/")) -> Trials:
@@ -80,9 +79,9 @@ class Listing:
 def list_metrics(
     compiler: str = "gcc", *, pattern: str | None = None, source: str | None = None, root: Path = Path("/")
 ) -> Listing:
-    """List every metric of this host.
+    """List every metric of this host, or only those that a pattern or a source selects.
 
-    `pattern`: Only metrics that match: a glob on names, or a part of a name or meaning; case does not matter.
+    `pattern`: A glob on names, or a part of a name or meaning; case does not matter.
     `source`: Only metrics that this source might count, and only its own way of counting them.
     """
     trials = trials_on_this_host(compiler, root)
@@ -98,11 +97,7 @@ def list_metrics(
         tuple(_select(metrics, pattern, source)),
         {system: number for catalogue in shown for system, number in catalogue.tracepoints.items()},
         next((catalogue.tracepoint_problem for catalogue in shown if catalogue.tracepoint_problem), ""),
-        tuple(
-            metric
-            for metric in tables.metrics
-            if pattern is None or _matches(pattern, metric.name, metric.meaning, metric.groups)
-        ),
+        tuple(item for item in tables.metrics if _matches(pattern, item.name, item.meaning, item.groups)),
         tables.problem,
     )
 
@@ -146,11 +141,13 @@ def _select(metrics: Iterable[CatalogueEntry], pattern: str | None, source: str 
         if not ways or (pattern is None and metric.searched_only):
             continue
         meaning = "" if metric.searched_only else ways[0].meaning
-        if pattern is None or _matches(pattern, metric.name, meaning, metric.aliases):
+        if _matches(pattern, metric.name, meaning, metric.aliases):
             yield replace(metric, ways=ways)
 
 
-def _matches(pattern: str, name: str, meaning: str, aliases: tuple[str, ...]) -> bool:
+def _matches(pattern: str | None, name: str, meaning: str, aliases: tuple[str, ...]) -> bool:
+    if pattern is None:
+        return True
     wanted = pattern.casefold()
     names = [text.casefold() for text in (name, *aliases)]
     if re.search(r"[*?\[]", pattern):
@@ -161,16 +158,14 @@ def _matches(pattern: str, name: str, meaning: str, aliases: tuple[str, ...]) ->
 
 def _process_counters(root: Path) -> Iterator[tuple[SourceState, list[CatalogueEntry]]]:
     """Yield the state and the metrics of each group of the operating system's counters."""
+    files = {"schedstat": "proc/self/schedstat", "procio": "proc/self/io"}  # getrusage(2) needs none
     for group in OS_GROUPS:
-        file = {"schedstat": "proc/self/schedstat", "procio": "proc/self/io"}.get(
-            group.source
-        )  # getrusage(2) needs none
+        file = files.get(group.source)
         problem = f"this kernel has no /{file}" if file is not None and not (root / file).exists() else ""
-        ways = {
-            name: SourceSupport(group.source, "os", _os_unit(name), meaning, problem)
-            for name, meaning in group.metrics.items()
-        }
-        entries = [CatalogueEntry(name, "process counter", (way,)) for name, way in ways.items()]
+        entries = []
+        for name, meaning in group.metrics.items():
+            way = SourceSupport(group.source, "os", _os_unit(name), meaning, problem)
+            entries.append(CatalogueEntry(name, "process counter", (way,)))
         yield SourceState(group.source, problem=problem, note="all of them in every run"), entries
 
 

@@ -1,19 +1,18 @@
 """Which source counts which metric on this host, and how many passes that takes.
 
 A pass is what one run can hold: metrics of one source (and, simulated, of one machine). What fits is found by trying:
-the sampler opens the events around a small program of its own, and what it cannot open is left to the next source; what
-does not run all the time goes to a further pass, together with the metrics that every pass shares. Metrics take turns
-on the counters (multiplexing) only when that is requested.
+the sampler opens the events around a small program of its own. What it cannot open is left to the next source; what
+does not run all the time goes to a further pass, together with the metrics that every pass shares.
 
 Some events are counted only behind another one that leads their group (Intel's topdown events behind `slots`): it is
-added where nobody asked for it. Events that share a leader, and metrics that something is computed from interval by
-interval, are put into one pass where they fit.
+added where nobody asked for it, and events that share a leader are put into one pass where they fit.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -42,10 +41,7 @@ Trial = Callable[[Sequence[Event]], str | None]
 
 
 def _led(events: Sequence[Event], leaders: Mapping[str, Event]) -> dict[tuple[object, ...], list[Event]]:
-    """Return each leader, under the name that was requested if any, with its followers; by what the leader counts.
-
-    `leaders`: The leader of each event that needs one, by the event's name.
-    """
+    """Return each leader, under the name that was requested if any, with its followers; by what the leader counts."""
     groups: dict[tuple[object, ...], list[Event]] = {}
     for event in events:
         if lead := leaders.get(event.name):
@@ -55,10 +51,7 @@ def _led(events: Sequence[Event], leaders: Mapping[str, Event]) -> dict[tuple[ob
 
 
 def _arranged(events: Sequence[Event], leaders: Mapping[str, Event], *, turns: bool = False) -> list[Event]:
-    """Return events in the order in which they are opened, with leaders that nobody asked for.
-
-    `turns`: Events take turns on the counters: each leads a group of its own, or follows.
-    """
+    """Return events as they are opened, with leaders that nobody asked for; `turns`: each leads a group, or follows."""
     placed: list[Event] = []
     for lead, *followers in _led(events, leaders).values():
         placed += [lead, *(replace(event, follows=True) if turns else event for event in followers)]
@@ -71,11 +64,9 @@ def pack(
 ) -> tuple[list[list[Event]], dict[str, str]]:
     """Group events by first fit into what can be counted together all the time, the shared ones in every group.
 
-    `shared_names`: Names of those that every group holds, as many as fit together, the first ones before the others.
-    `together`: Names that shall be in one group. A set that does not fit one is divided. An event may be in several
-    groups for it.
-    Result: The groups.
-    Result: Why an event is in none: it leaves no room for the shared ones.
+    `shared_names`: Those that every group holds, as many as fit together, the first ones before the others.
+    `together`: Names that shall be in one group, for which an event may be in several; divided if they do not fit.
+    Result: The groups, and why an event is in none: it leaves no room for the shared ones.
     """
     shared = [event for event in events if event.name in shared_names]
     while shared and trial(shared):
@@ -111,8 +102,7 @@ def _place(unit: list[Event], groups: list[list[Event]], shared: Sequence[Event]
 _UNKNOWN = "knows no such event"
 _NOT_GENERIC = "the kernel has no generic event for it"
 _NO_ROOM = "the events do not fit the counters together: they would be multiplexed"
-_TRIALS = 2
-"""A trial is made again where its program was killed: that says nothing about the host."""
+_TRIALS = 2  # made again where its program was killed: that says nothing about the host
 
 
 @dataclass(frozen=True)
@@ -124,10 +114,7 @@ class Passes:
 
     @property
     def passed_over(self) -> str:
-        """Return in one line which sources were not taken and what that means here, without the libraries' own words.
-
-        It is empty where every source was taken.
-        """
+        """Return in one line which sources were not taken and what that means here; empty where all were."""
         advice: dict[str, list[str]] = {}
         for source, why in self.reasons.items():
             advice.setdefault(" ".join(_hints(why)) or why, []).append(source)
@@ -150,14 +137,10 @@ def plan_passes(
     overflow: tuple[str, int] | None = None,
     together: Iterable[frozenset[str]] = (),
 ) -> Passes:
-    """Assign each hardware metric to the first source that can count it here.
+    """Assign each hardware metric to the first source that can count it here; arguments are those of a `Request`.
 
-    `multiplex`: Metrics that do not fit together share the counters in turns instead of going to several passes.
-    `overflow`: The metric whose counts end intervals, and how many do: a source must be able to interrupt by it.
-    `together`: Metrics that something is computed from interval by interval: each set is put into one pass where it
-    fits.
-    Result: Every metric is in one of them, the shared ones in all (but those that do not fit together: see
-    `groups.pack`). A pass may hold a metric that was not requested: the event that must lead a group.
+    Result: Every metric is in a pass, the shared ones in all (but those that do not fit together: see `pack`). A pass
+    may hold a metric that was not requested: the event that must lead a group.
     """
     if not names:
         return Passes((Pass("main", NONE, ()),), {})
@@ -239,11 +222,10 @@ def misspelt(names: Iterable[str]) -> Mapping[str, str]:
     for name in names:
         if name.startswith(PREFIX):
             try:
-                describe(name)
+                with suppress(HostError):  # perf has the name, and this host lacks the PMU
+                    describe(name)
             except SpecError as error:
                 faults[name] = str(error)
-            except HostError:
-                continue  # perf has the name, and this host lacks the PMU
     return faults
 
 
@@ -277,9 +259,8 @@ def _plan_by_opening(source: Source, names: Sequence[str], request: Request) -> 
     def together(events: Sequence[Event]) -> str | None:
         led = _led(events, leaders)
         if len(led) > 1:
-            return (
-                f"they need two leaders ({', '.join(group[0].name for group in led.values())}), but a run has one group"
-            )
+            names = ", ".join(group[0].name for group in led.values())
+            return f"they need two leaders ({names}), but a run has one group"
         return _trial(source.name, _arranged(events, leaders), request)
 
     problem = together(possible[:1]) if len(possible) > 1 else None
@@ -298,27 +279,21 @@ def _plan_by_opening(source: Source, names: Sequence[str], request: Request) -> 
         )
         groups, refused = pack(single, request.shared, (*request.together, *alike), together)
         groups = [_arranged(group, leaders) for group in groups]
-    described = [tuple(source.metric(event.name) for event in group) for group in groups]
-    passes = [
-        Pass(source.name, source.name, metrics, tuple(group), multiplexed=multiplexed)
-        for group, metrics in zip(groups, described, strict=True)
-    ]
+    passes = []
+    for group in groups:
+        metrics = tuple(source.metric(event.name) for event in group)
+        passes.append(Pass(source.name, source.name, metrics, tuple(group), multiplexed=multiplexed))
     return passes, {**why, **refused}
 
 
 def _take_turns(
     events: Sequence[Event], leaders: Mapping[str, Event], source: Source, request: Request
 ) -> tuple[list[list[Event]], dict[str, str]]:
-    """Make one group of events that share the counters by multiplexing.
-
-    Only sources that report for how long each event was counted can do so: the counts are scaled by it.
-    """
+    """Make one group of events that share the counters by multiplexing; counts are scaled by how long each ran."""
     arranged = _arranged(events, leaders, turns=True)
-    problem = (
-        _trial(source.name, arranged, request, multiplexed=True)
-        if source.timed
-        else "multiplexed counts are read through perf_event, which reports how long each event ran"
-    )
+    problem: str | None = "multiplexed counts are read through perf_event, which reports how long each event ran"
+    if source.timed:
+        problem = _trial(source.name, arranged, request, multiplexed=True)
     return ([], {event.name: problem for event in events}) if problem else ([arranged], {})
 
 
@@ -369,12 +344,10 @@ def _hints(text: str) -> list[str]:
     if permission:
         paranoid = Path("/proc/sys/kernel/perf_event_paranoid")
         level = paranoid.read_text().strip() if paranoid.exists() else "unknown"
-        user_only = (
-            "; at level 2 user space alone can be counted, as in perf::page-faults:u" if "perf::" in text else ""
-        )
-        hints.append(
-            f"perf_event_paranoid is {level}; allow counting with: sysctl kernel.perf_event_paranoid=1{user_only}"
-        )
+        hint = f"perf_event_paranoid is {level}; allow counting with: sysctl kernel.perf_event_paranoid=1"
+        if "perf::" in text:
+            hint += "; at level 2 user space alone can be counted, as in perf::page-faults:u"
+        hints.append(hint)
     if _NO_ROOM in text and (hybrid := confinement()):
         hints.append(f"{hybrid[0].upper()}{hybrid[1:]}.")
     kernel_refuses = "No such file or directory" in text or "not supported" in text

@@ -62,10 +62,8 @@ UNCOUNTED = {
 
 UNCOUNTED_FORCED = {"assembler": "assembly", "assembler-with-cpp": "assembly", "f77": "Fortran", "f95": "Fortran"}
 PREPROCESSED = {
-    "c": "cpp-output",
-    "c++": "c++-cpp-output",
-    "cpp-output": "cpp-output",
-    "c++-cpp-output": "c++-cpp-output",
+    **{"c": "cpp-output", "c++": "c++-cpp-output"},
+    **{"cpp-output": "cpp-output", "c++-cpp-output": "c++-cpp-output"},
 }
 """Language of a source → language of its preprocessed text."""
 
@@ -152,10 +150,9 @@ def _unescape(piece: re.Match[str]) -> str:
 class CommandSource(NamedTuple):
     """A source file of a command."""
 
-    position: int  # Its position among the arguments
-    # path, language: Its path, and `c` or `c++`.
+    position: int  # Among the arguments
     path: str
-    language: str
+    language: str  # `c` or `c++`
     forced: str  # The `-x` in force there; '' when there is none
 
     @property
@@ -184,9 +181,8 @@ class CompilerCommand(NamedTuple):
 class Added(NamedTuple):
     """Arguments that a link gets beside its own inputs."""
 
-    # before, after: Words before all others, and after them.
-    before: tuple[str, ...] = ()
-    after: tuple[str, ...] = ()
+    before: tuple[str, ...] = ()  # Words before all others
+    after: tuple[str, ...] = ()  # Words after them
     layout: LinkLayout | None = None  # Another order of the inputs
 
     def to(self, compiler: Sequence[str], arguments: Sequence[str]) -> list[str]:
@@ -210,11 +206,7 @@ class Argument(NamedTuple):
 
 
 def parse_command(words: tuple[str, ...]) -> CompilerCommand:
-    """Read a command line; the compiler is its first word, or its second behind a launcher such as ccache.
-
-    What has no sources (questions, links, assembly, standard input) comes back with `sources` empty, to be run as it
-    is.
-    """
+    """Read a command line; the compiler is its first word, or its second behind a launcher such as ccache."""
     launched = len(words) > 1 and os.path.basename(words[0]) in LAUNCHERS and not words[1].startswith("-")
     compiler = words[: 2 if launched else 1]
     arguments = expanded(words[len(compiler) :])
@@ -224,9 +216,7 @@ def parse_command(words: tuple[str, ...]) -> CompilerCommand:
         return plain
     inputs = [argument for argument in parsed if argument.is_input]
     stops = any(argument.name in COMPILING for argument in parsed)
-    outputs = [
-        joined_value(argument, "-o") for argument in parsed if argument.name.startswith("-o") and not argument.is_input
-    ]
+    outputs = [joined_value(option, "-o") for option in parsed if option.name.startswith("-o") and not option.is_input]
     linked = _linked(parsed) if inputs and not stops else ""
     command = plain._replace(
         output=outputs[-1] if outputs else "",
@@ -256,22 +246,14 @@ def is_cxx_driver(compiler: str) -> bool:
 
 def options_among(command: CompilerCommand, table: Options) -> list[str]:
     """Return the options of a command that a table has, each with its value."""
-    return [
-        word
-        for argument in split_arguments(command.arguments)
-        if not argument.is_input and argument.name in table
-        for word in argument.words
-    ]
+    parsed = split_arguments(command.arguments)
+    return _joined([argument for argument in parsed if not argument.is_input and argument.name in table])
 
 
 def include_folders(command: CompilerCommand) -> list[str]:
     """Return the folders of -I and -iquote: where a build keeps its own headers."""
-    return [
-        joined_value(argument, option)
-        for argument in split_arguments(command.arguments)
-        for option in ("-iquote", "-I")
-        if not argument.is_input and argument.name.startswith(option)
-    ]
+    options = [argument for argument in split_arguments(command.arguments) if not argument.is_input]
+    return [joined_value(each, name) for each in options for name in ("-iquote", "-I") if each.name.startswith(name)]
 
 
 def preprocessing_arguments(command: CompilerCommand, source: CommandSource) -> list[str]:
@@ -293,35 +275,26 @@ def preprocessing_arguments(command: CompilerCommand, source: CommandSource) -> 
 def checking_arguments(command: CompilerCommand, *, color: bool) -> list[str]:
     """Return the arguments with which the compiler only reads the original sources.
 
-    `color`: The diagnostics go through us to a terminal, which the compiler cannot see.
+    Its diagnostics, exit code and dependency files are then those of the original command: gcc and clang name
+    dependency files and their targets alike with -fsyntax-only, so that every -M option stays.
 
-    Its diagnostics, exit code and dependency files are then those of the original command. (gcc and clang name
-    dependency files and their targets alike with and without -fsyntax-only, so that every -M option stays.)
+    `color`: The diagnostics go through us to a terminal, which the compiler cannot see.
     """
     sources = {source.position for source in command.sources}
-    kept = [
-        argument
-        for argument in split_arguments(command.arguments)
-        if (
-            argument.position in sources
-            if argument.is_input
-            else argument.name not in LINKING and argument.name != "-v"
-        )
-    ]
+    parsed = split_arguments(command.arguments)
+    kept = [arg for arg in parsed if (arg.position in sources if arg.is_input else _is_read(arg))]
     # The user's own choice comes later, and wins.
     return [*(["-fdiagnostics-color=always"] if color else []), *_joined(kept), "-fsyntax-only"]
 
 
 def compiling_arguments(command: CompilerCommand, texts: dict[int, str]) -> list[str]:
-    """Return the arguments that compile rewritten texts in place of sources.
-
-    `texts`: Position of a source among the arguments → path of its rewritten text. Sources without one are compiled as
-    they are.
+    """Return the arguments that compile rewritten texts in place of sources; the others are compiled as they are.
 
     Comments and the origins of macros are gone from the text, so warnings could be new and are off (-w);
-    `checking_arguments` has shown the right ones. The dependency files are written already.
+    `checking_arguments` has shown the right ones. The dependency files are written already. After the first -x, g++
+    compiles `x.c` as C: -x c++ keeps it C++.
 
-    After the first -x, g++ compiles `x.c` as C: -x c++ keeps it C++.
+    `texts`: Position of a source among the arguments → path of its rewritten text.
     """
     sources = {source.position: source for source in command.sources}
     result: list[str] = []
@@ -436,6 +409,11 @@ def _linked(parsed: list[Argument]) -> str:
         if argument.name in LIBRARY or LINKER_LIBRARY & set(passed):
             linked = "library"
     return linked
+
+
+def _is_read(argument: Argument) -> bool:
+    """Return whether an option decides what the compiler reads: it does not belong to the linker."""
+    return argument.name not in LINKING and argument.name != "-v"
 
 
 def _is_strict(argument: Argument) -> bool:

@@ -2,14 +2,14 @@
 
 One binary is one sample of code layout, and the order in which objects are linked is enough to move results ("Producing
 wrong data without doing anything obviously wrong", ASPLOS 2009, section 4). A layout is drawn at random from a text
-(seed, configuration and number); the same text gives the same layout of the same objects:
+(seed, configuration and number):
 
 - Objects that are side by side on the link line are shuffled, unless the order could make another program of them
-  (`why_order_matters`). Libraries, archives and linker options stay where they are.
+  (`why_order_matters`).
 - Padding comes before all of them, in each kind of section a random number of alignment units within a page, and a
   little of it before up to eight of the others, so that functions also move against each other where the order stays.
 
-No instruction of the program is another one, and none is added that would ever run.
+The same text gives the same layout. No instruction of the program changes, and none is added that would ever run.
 """
 
 from __future__ import annotations
@@ -80,21 +80,16 @@ def is_object(path: str) -> bool:
             head = file.read(20)
     except OSError:
         return False
-    if head.startswith(_BITCODE):
-        return True
-    return (
-        len(head) == 20
-        and head.startswith(b"\x7fELF")
-        and struct.unpack_from(f"{_order(head)}H", head, 16) == (_RELOCATABLE,)
-    )
+    is_elf = len(head) == 20 and head.startswith(b"\x7fELF")
+    kind = struct.unpack_from(f"{_order(head)}H", head, 16)[0] if is_elf else 0
+    return head.startswith(_BITCODE) or kind == _RELOCATABLE
 
 
 def why_order_matters(path: str) -> str:
     """Return why the place of an object in its link may change the program's behaviour; empty when it cannot.
 
-    Initialisers and finalisers of several translation units run in the order of the link, and tables that the linker
-    collects (sections named like C identifiers) have their entries in that order. Of link-time-optimised objects
-    neither can be seen, and their order also decides what is inlined.
+    Initialisers and finalisers run in the order of the link, and tables that the linker collects (sections named like
+    C identifiers) have their entries in it. Of link-time-optimised objects neither can be seen.
     """
     with open(path, "rb") as file:
         content = file.read()
@@ -162,9 +157,7 @@ def _name(content: bytes, offset: int) -> bytes:
     return content[offset : content.index(b"\0", offset)]
 
 
-_UNIT = 16
-"""Functions are aligned so: whole units keep every alignment that the compiler chose."""
-
+_UNIT = 16  # whole units keep every alignment that the compiler chose
 _FRONT_UNITS = 256
 _GAP_UNITS = 16
 _GAPS = 8
@@ -230,13 +223,8 @@ class LinkLayout(NamedTuple):
         return f"@{path}"
 
 
-def draw_layout(command: CompilerCommand, text: str, folder: str) -> LinkLayout | None:
-    """Draw the layout of a link, and make its padding.
-
-    Result: The layout; None when the command links nothing, or the text is empty.
-    """
-    if not text or not (command.executable or command.library):
-        return None
+def draw_layout(command: CompilerCommand, text: str, folder: str) -> LinkLayout:
+    """Draw the layout of a link from a text, and make its padding."""
     # Not the whole path: a sham build is in another folder, and must have the layout of the build that counts.
     seed = f"{text}:{os.path.basename(command.output)}"
     folder = os.path.join(folder, f"{os.getpid()}-{os.urandom(4).hex()}-layout")
@@ -252,9 +240,8 @@ def draw_layout(command: CompilerCommand, text: str, folder: str) -> LinkLayout 
     try:
         result = subprocess.run(words, cwd=folder, capture_output=True, text=True, errors="replace", check=False)
     except OSError as error:
-        raise HostError(
-            f"cannot run the compiler {words[0]} ({error.strerror}); is it installed and on PATH?"
-        ) from None
+        advice = "is it installed and on PATH?"
+        raise HostError(f"cannot run the compiler {words[0]} ({error.strerror}); {advice}") from None
     if result.returncode:
         shutil.rmtree(folder, ignore_errors=True)
         raise HostError(f"{words[0]} cannot make the padding of a layout: {result.stderr.strip()}")

@@ -84,13 +84,8 @@ def _make(place: Path) -> None:
     for name in _LEFT_OUT:
         text = re.sub(rf"^    {name}: [\[{{].*\n", "", text, flags=re.MULTILINE)
     (place / "quickstart.yaml").write_text(text, encoding="utf-8")
-    done = subprocess.run(
-        [Path(sys.executable).with_name("unperturbed"), "run", "quickstart.yaml"],
-        cwd=place,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = [Path(sys.executable).with_name("unperturbed"), "run", "quickstart.yaml"]
+    done = subprocess.run(command, cwd=place, capture_output=True, text=True, check=False)
     if done.returncode not in (0, 4):
         raise AssertionError(done.stdout + done.stderr)
     _write_recordings(place / "base", seed=1, disturbed=False)

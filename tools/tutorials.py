@@ -70,13 +70,13 @@ def blocks(page: Path) -> list[Block]:
     """Return the blocks of a page, in order."""
     text = page.read_text(encoding="utf-8")
     found = list(_BLOCK.finditer(text))
-    ends = [one.start() for one in found if one["language"] in ("python", "sh")] + [len(text)]
+    ends = [match.start() for match in found if match["language"] in ("python", "sh")] + [len(text)]
     result = []
-    for one in found:
-        picture = _PICTURE.search(text, one.end(), min(end for end in ends if end >= one.end()))
+    for match in found:
+        picture = _PICTURE.search(text, match.end(), min(end for end in ends if end >= match.end()))
         shown = picture["name"] if picture else ""
-        codes = tuple(map(int, (one["exits"] or "0").split(" or ")))
-        result.append(Block(one["language"], one["title"] or "", one["text"], codes, shown, bool(one["any"])))
+        codes = tuple(map(int, (match["exits"] or "0").split(" or ")))
+        result.append(Block(match["language"], match["title"] or "", match["text"], codes, shown, bool(match["any"])))
     return result
 
 
@@ -112,7 +112,7 @@ def follow(page: Path, folder: Path, replaced: Mapping[str, str] = MappingProxyT
 def is_printed(line: str, printed: str) -> bool:
     """Tell whether a line of a page is among the lines that were printed, whatever its numbers."""
     wanted = re.escape(_plain(line)).replace("…", ".*")
-    return any(re.fullmatch(wanted, _plain(one)) for one in printed.splitlines()) or not line.strip()
+    return any(re.fullmatch(wanted, _plain(shown)) for shown in printed.splitlines()) or not line.strip()
 
 
 def _type(block: Block, folder: Path) -> str:
@@ -123,14 +123,8 @@ def _type(block: Block, folder: Path) -> str:
         "UNPERTURBED_SOURCE": str(ROOT),
         "COLUMNS": "120",
     }
-    done = subprocess.run(
-        ["bash", "-ec", block.text],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = ["bash", "-ec", block.text]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     printed = done.stdout + done.stderr
     if done.returncode not in block.exit_codes:
         raise AssertionError(f"exit code {done.returncode} of {block.text}\n{printed}")

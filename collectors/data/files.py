@@ -13,7 +13,7 @@ import json
 import math
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -79,10 +79,7 @@ def decode_parquet(content: bytes, path: Path) -> tuple[pl.DataFrame, Mapping[st
 
 
 def read_parquet_head(path: Path) -> tuple[Mapping[str, pl.DataType], Mapping[str, str]]:
-    """Read names and types of a Parquet file's columns, and what its writer noted beside them.
-
-    Its seal is checked: what decodes the file later is not surprised.
-    """
+    """Read names and types of a Parquet file's columns, and what its writer noted beside them; check its seal."""
     import polars as pl  # noqa: PLC0415
 
     with _decodable(_content(path), path) as file:
@@ -144,10 +141,7 @@ def _seal(content: bytes) -> bytes:
 
 
 def try_parquet_files(paths: Sequence[Path]) -> None:
-    """Decode the files without a seal in one process apart, so that each is decoded there but once.
-
-    Starting a process takes longer than most files do. Whatever is wrong with a file, its reader says so.
-    """
+    """Decode all files without a seal in one process apart: starting one takes longer than decoding most files."""
     foreign = [os.fsencode(path.absolute()) for path in paths if is_whole_parquet(path) and not _has_seal(path)]
     while foreign:
         tried = _probe(bytes(1).join(foreign))
@@ -185,36 +179,28 @@ Shape = type | list[Any] | dict[Any, Any]
 `{str: shape}`, one with any keys."""
 
 _NAMES = {
-    str: "a text",
-    int: "a whole number",
-    float: "a number",
-    bool: "true or false",
-    list: "a list",
-    dict: "a table",
+    **{str: "a text", int: "a whole number", float: "a number"},
+    **{bool: "true or false", list: "a list", dict: "a table"},
 }
 _SHOWN = 40
 
 
 def misfit(value: Any, shape: Shape, name: str) -> str:
-    """Return what is wrong with a value; '' when it has the shape.
-
-    `value`: What `json.loads` returned.
-    """
+    """Return what is wrong with a value that `json.loads` returned; '' when it has the shape."""
     kind = shape if isinstance(shape, type) else type(shape)
     if not _is_of(value, kind):
         shown = repr(value)
         return f"{name} is {shown if len(shown) <= _SHOWN else shown[:_SHOWN] + '…'}, not {_NAMES[kind]}"
+    parts: Iterable[tuple[Any, Shape, str]] = ()
     if isinstance(shape, list):
-        found = (misfit(item, shape[0], f"{name}[{at}]") for at, item in enumerate(value))
-        return next(filter(None, found), "")
-    if isinstance(shape, dict) and str in shape:
-        return next(filter(None, (misfit(inner, shape[str], f"{name}.{key}") for key, inner in value.items())), "")
-    if isinstance(shape, dict):
-        missing = next((key for key in shape if key not in value), None)
+        parts = ((item, shape[0], f"{name}[{at}]") for at, item in enumerate(value))
+    elif isinstance(shape, dict):
+        wanted: dict[Any, Any] = dict.fromkeys(value, shape[str]) if str in shape else shape
+        missing = next((key for key in wanted if key not in value), None)
         if missing is not None:
             return f"{name} has no {missing!r}"
-        return next(filter(None, (misfit(value[key], inner, f"{name}.{key}") for key, inner in shape.items())), "")
-    return ""
+        parts = ((value[key], inner, f"{name}.{key}") for key, inner in wanted.items())
+    return next(filter(None, (misfit(*part) for part in parts)), "")
 
 
 def _is_of(value: Any, kind: type) -> bool:

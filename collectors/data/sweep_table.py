@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args
 
 import polars as pl
 
-from unperturbed.collectors.data.files import encode_parquet, read_parquet_file
+from unperturbed.collectors.data.files import Shape, encode_parquet, misfit, read_parquet_file
 from unperturbed.collectors.data.trace import Semantics
 from unperturbed.common.scratch import whole_file
 from unperturbed.errors import DataError
@@ -27,9 +27,9 @@ TABLE = "table.parquet"
 
 _METADATA_KEY = "unperturbed-table"
 _FORMAT = 1
-_TYPES: Mapping[str, type[pl.DataType]] = MappingProxyType(
-    {"integer": pl.Int64, "number": pl.Float64, "text": pl.String}
-)
+_TYPES: Mapping[str, type[pl.DataType]] = {"integer": pl.Int64, "number": pl.Float64, "text": pl.String}
+_SHAPE: Shape = {"columns": [{"name": str, "type": str}], "rows": int, "facts": dict}
+_MISSING: Shape = [{"point": int, "why": str}]
 
 
 @dataclass(frozen=True)
@@ -46,15 +46,13 @@ class Column:
     unit : str, default ""
         Of the values; empty where there is none.
     source : str, default ""
-        What gave the values (`spec`, `wait4`, `callgrind`, `papi`, `perf_event`, `getrusage`,
-        `instrumentation`, `formula`, …).
+        What gave the values (`spec`, `wait4`, `callgrind`, `papi`, `perf_event`, `formula`, …).
     meaning : str, default ""
         One line for people.
     semantics : Semantics, default "counter"
         A counter's value is the run's total, a gauge's its value at the end of the run.
     components : tuple of str, default ()
-        Elementary events that a metric is computed from. Two columns that share one are related by
-        construction.
+        Elementary events that a metric is computed from. Two columns that share one are related by construction.
     """
 
     name: str
@@ -155,7 +153,7 @@ def _read(path: Path) -> tuple[pl.DataFrame, dict[str, Any]]:
         what = "the folder has no table; a sweep writes it: unperturbed run SPEC" if path.is_dir() else "no such table"
         raise DataError(f"{path}: {what}")
     try:
-        frame, described = _of_csv(source) if source.suffix == ".csv" else _of_parquet(source)
+        frame, described = (_read_csv if source.suffix == ".csv" else _read_parquet)(source)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, UnicodeDecodeError) as error:
         raise DataError(f"{source}: not a readable table ({error})") from None
     names = [entry["name"] for entry in described["columns"]]
@@ -167,7 +165,7 @@ def _read(path: Path) -> tuple[pl.DataFrame, dict[str, Any]]:
     return frame, described
 
 
-def _of_parquet(source: Path) -> tuple[pl.DataFrame, dict[str, Any]]:
+def _read_parquet(source: Path) -> tuple[pl.DataFrame, dict[str, Any]]:
     frame, metadata = read_parquet_file(source)
     text = metadata.get(_METADATA_KEY)
     if text is None:
@@ -175,7 +173,7 @@ def _of_parquet(source: Path) -> tuple[pl.DataFrame, dict[str, Any]]:
     return frame, _described(source, text)
 
 
-def _of_csv(source: Path) -> tuple[pl.DataFrame, dict[str, Any]]:
+def _read_csv(source: Path) -> tuple[pl.DataFrame, dict[str, Any]]:
     beside = source.with_suffix(".json")
     if not beside.is_file():
         raise DataError(
@@ -196,20 +194,15 @@ def _described(source: Path, text: str) -> dict[str, Any]:
         raise DataError(f"{source}: not the description of a sweep's table") from None
     if newer:
         raise DataError(f"{source}: written by a newer version (format {described['format']}); update unperturbed")
+    damaged = DataError(
+        f"{source}: the description of the sweep's table is damaged; write it again: unperturbed run SPEC"
+    )
+    if misfit(described, _SHAPE, "it") or misfit(described["facts"].get("missing", []), _MISSING, "it"):
+        raise damaged
     try:
-        names = [_column(entry).name for entry in described["columns"]]
-        whole = (
-            len(set(names)) == len(names)
-            and all(isinstance(name, str) for name in names)
-            and all(entry["type"] in _TYPES for entry in described["columns"])
-            and isinstance(described["rows"], int)
-            and isinstance(described["facts"], dict)
-            and all({"point", "why"} <= set(item) for item in described["facts"].get("missing", ()))
-        )
-    except (KeyError, TypeError, AttributeError, DataError):
-        whole = False
-    if not whole:
-        raise DataError(
-            f"{source}: the description of the sweep's table is damaged; write it again: unperturbed run SPEC"
-        )
+        names = {_column(entry).name for entry in described["columns"]}
+    except (KeyError, TypeError, DataError):
+        raise damaged from None
+    if len(names) < len(described["columns"]) or any(entry["type"] not in _TYPES for entry in described["columns"]):
+        raise damaged
     return described

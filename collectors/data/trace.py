@@ -1,6 +1,6 @@
 """The trace: one row an interval, one column a metric, and what is known about each.
 
-This module and `table` are the only ones of `collectors` that `analysis` imports.
+Of `collectors`, `analysis` imports `data` alone.
 """
 
 from __future__ import annotations
@@ -34,21 +34,11 @@ INTERVAL_COLUMNS = ("begin_ns", "end_ns", "overruns")
 
 METADATA_KEY = "unperturbed"
 _FORMAT = 1
-_ATTRIBUTES: Mapping[str, Shape] = {
-    **dict.fromkeys(
-        (
-            *("order", "seconds", "wall_seconds", "missed_ticks", "unread_ticks", "sampled_threads"),
-            *("skid_median", "skid_p99"),
-        ),
-        float,
-    ),
-    "implausible": [str],
-    "notes": [str],
-}
+_NUMBERS = "order seconds wall_seconds missed_ticks unread_ticks sampled_threads skid_median skid_p99"
+_ATTRIBUTES: Mapping[str, Shape] = {**dict.fromkeys(_NUMBERS.split(), float), "implausible": [str], "notes": [str]}
 """Attributes that this tool computes with, where a trace has them."""
 
-_FILE = "trace.parquet"
-"""A run's trace in its folder."""
+_FILE = "trace.parquet"  # in a run's folder
 
 
 @dataclass(frozen=True)
@@ -66,13 +56,12 @@ class Metric:
     semantics : Semantics, default "counter"
         A counter's row holds the events of that interval; a gauge's row holds the value at its end.
     source : str, default ""
-        The collector that read it (`callgrind`, `papi`, `perf_event`, `getrusage`, `instrumentation`,
-        `formula`).
+        The collector that read it (`callgrind`, `papi`, `perf_event`, `getrusage`, `instrumentation`, `formula`).
     meaning : str, default ""
         One line for people.
     components : tuple of str, default ()
-        Elementary events that the value is computed from. Two metrics that share one are correlated by
-        construction, so they never form an inner pair.
+        Elementary events that the value is computed from. Two metrics that share one are correlated by construction,
+        so they never form an inner pair.
     scaled : bool, default False
         The count was multiplexed and extrapolated from the share of time that it ran.
     """
@@ -117,12 +106,12 @@ class Trace:
     Attributes
     ----------
     metrics : mapping of str to Metric
-        Read-only mapping, name to `Metric`, in column order.
-    begin_ns, end_ns : array of int64
-        Int64, shape (intervals,). Bounds of each interval, ns since the first record, on the clock that
-        intervals are taken from (`attributes["clock"]`): wall-clock time, or the process's CPU time.
-    overruns : array of int64
-        Int64, shape (intervals,). Timer ticks that were missed inside the interval.
+        Read-only, by name, in column order.
+    begin_ns, end_ns : array of int64, shape (intervals,)
+        Bounds of each interval, ns since the first record, on the clock that intervals are taken from
+        (`attributes["clock"]`): wall-clock time, or the process's CPU time.
+    overruns : array of int64, shape (intervals,)
+        Timer ticks that were missed inside the interval.
     attributes : mapping of str to object, optional
         What is known about the run as a whole (configuration, source, clock, seed, …); JSON types only.
     """
@@ -177,9 +166,8 @@ class Trace:
         end = np.asarray(end_ns, dtype=np.int64)
         missed = np.zeros(len(begin), np.int64) if overruns is None else np.asarray(overruns, dtype=np.int64)
         if not len(begin) == len(end) == len(missed):
-            raise DataError(
-                f"{len(begin)} interval begins, {len(end)} ends and {len(missed)} overruns: their numbers must be equal"
-            )
+            numbers = f"{len(begin)} interval begins, {len(end)} ends and {len(missed)} overruns"
+            raise DataError(f"{numbers}: their numbers must be equal")
         backwards = np.flatnonzero(end < begin)
         if len(backwards):
             raise DataError(f"interval {backwards[0]} ends before it begins")
@@ -191,14 +179,8 @@ class Trace:
             if column.shape != begin.shape:
                 raise DataError(f"metric {name!r} has shape {column.shape}, the trace has {len(begin)} intervals")
             arrays[name] = column.astype(np.int64 if np.issubdtype(column.dtype, np.integer) else np.float64)
-        return cls(
-            MappingProxyType(named),
-            begin,
-            end,
-            missed,
-            MappingProxyType(arrays),
-            MappingProxyType(dict(attributes or {})),
-        )
+        facts = MappingProxyType(dict(attributes or {}))
+        return cls(MappingProxyType(named), begin, end, missed, MappingProxyType(arrays), facts)
 
     def __len__(self) -> int:
         return len(self.begin_ns)
@@ -330,13 +312,9 @@ class Trace:
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write a Parquet file. It appears whole or not at all."""
-        described = {
-            "format": _FORMAT,
-            "metrics": [asdict(metric) for metric in self.metrics.values()],
-            "attributes": dict(self.attributes),
-            "digest": self._digest(),
-        }
-        content = encode_parquet(self.to_polars(), METADATA_KEY, described)
+        metrics = [asdict(metric) for metric in self.metrics.values()]
+        described = {"format": _FORMAT, "metrics": metrics, "attributes": dict(self.attributes)}
+        content = encode_parquet(self.to_polars(), METADATA_KEY, {**described, "digest": self._digest()})
         with whole_file(path) as file:
             file.write(content)
 
@@ -363,12 +341,8 @@ class Trace:
         if (source / _FILE).is_file():
             source /= _FILE
         if not source.is_file():
-            what = (
-                f"not a run's folder (no {_FILE} in it); runs are in a campaign's folder runs/"
-                if source.is_dir()
-                else "no such trace file"
-            )
-            raise DataError(f"{source}: {what}")
+            no_run = f"not a run's folder (no {_FILE} in it); runs are in a campaign's folder runs/"
+            raise DataError(f"{source}: {no_run if source.is_dir() else 'no such trace file'}")
         frame, metadata = read_parquet_file(source)
         text = metadata.get(METADATA_KEY)
         if text is None:

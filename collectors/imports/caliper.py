@@ -1,10 +1,9 @@
 """Caliper: snapshots with a time, of a `.cali` file or of the JSON that `cali-query` makes of one.
 
 A line of `.cali` is a node of the context tree (`__rec=node,id=…,attr=…,data=…,parent=…`) or a snapshot
-(`__rec=ctx,ref=…,attr=…,data=…`), whose nodes stand before it; attributes are nodes themselves (Caliper's
-documentation, and its own `caliper-reader`, which the tests hold this reader against). JSON is an array of snapshots
-(`format json`), an object that holds it (`json(object)`), or columns and rows (`json-split`). A snapshot's counts are
-those since the snapshot before, of the same thread.
+(`__rec=ctx,ref=…,attr=…,data=…`), whose nodes are before it; attributes are nodes themselves (Caliper's documentation;
+tests compare with its `caliper-reader`). JSON is an array of snapshots (`format json`), an object that holds it
+(`json(object)`), or columns and rows (`json-split`). A snapshot's counts are those since the one before, of its thread.
 """
 
 from __future__ import annotations
@@ -29,6 +28,7 @@ from unperturbed.collectors.imports.format import (
     known_kind,
     make_trace,
     refuse,
+    sum_in_intervals,
     with_attributes,
     without_part,
 )
@@ -48,14 +48,6 @@ class Snapshot:
     values: Mapping[str, Any]
     line: int
     where: str
-
-
-@dataclass
-class Snapshots:
-    """The snapshots of a file, and the names of attributes that are known to be sums."""
-
-    snapshots: list[Snapshot] = field(default_factory=list)
-    aggregatable: set[str] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,9 +115,11 @@ class _Tree:
         return held
 
 
-def read_cali(content: bytes, path: Path) -> Snapshots:
-    """Return the snapshots of a `.cali` file."""
-    found, tree = Snapshots(), _Tree(path)
+def read_cali(content: bytes, path: Path) -> tuple[list[Snapshot], set[str]]:
+    """Return the snapshots of a `.cali` file, and the names of attributes that are known to be sums."""
+    snapshots: list[Snapshot] = []
+    sums: set[str] = set()
+    tree = _Tree(path)
     lines = decode(content, path).splitlines()
     for number, line in enumerate(lines, 1):
         if not line.strip():
@@ -147,14 +141,14 @@ def read_cali(content: bytes, path: Path) -> Snapshots:
                 if not properties & _HIDDEN:
                     values[name] = _number(text, path, number) if form in _NUMBERS else text
                     if properties & _AGGREGATABLE:
-                        found.aggregatable.add(name)
-            found.snapshots.append(Snapshot(values, number, "this snapshot"))
+                        sums.add(name)
+            snapshots.append(Snapshot(values, number, "this snapshot"))
         elif kind != "globals":
             refuse(path, f"this is not a record of Caliper (__rec=node, ctx or globals){cut}", number)
-    return found
+    return snapshots, sums
 
 
-def read_json(content: bytes, path: Path) -> Snapshots:
+def read_json(content: bytes, path: Path) -> list[Snapshot]:
     """Return the snapshots of what `cali-query` wrote as JSON: json, json(object), json(split) or json-split."""
     text = decode(content, path)
     try:
@@ -169,11 +163,10 @@ def read_json(content: bytes, path: Path) -> Snapshots:
         rows = _split_rows(held, path) if "data" in held else held.get("records")
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         refuse(path, "no snapshots: Caliper writes them in an array, or as data and columns", 1)
-    snapshots = [
+    return [
         Snapshot({str(name): value for name, value in row.items() if value is not None}, 0, f"snapshot {at}")
         for at, row in enumerate(rows, 1)
     ]
-    return Snapshots(snapshots)
 
 
 def _split_rows(held: Mapping[str, Any], path: Path) -> Sequence[Mapping[str, Any]]:
@@ -188,9 +181,8 @@ def _split_rows(held: Mapping[str, Any], path: Path) -> Sequence[Mapping[str, An
     for at, row in enumerate(data, 1):
         if not isinstance(row, list) or len(row) != len(columns):
             refuse(path, f"snapshot {at} does not have the {len(columns)} values of the columns")
-        rows.append(
-            {str(name): _value(value, own, nodes) for name, value, own in zip(columns, row, direct, strict=False)}
-        )
+        named = zip(columns, row, direct, strict=False)
+        rows.append({str(name): _value(value, is_direct, nodes) for name, value, is_direct in named})
     return rows
 
 
@@ -256,20 +248,21 @@ def _recognise(head: bytes) -> bool:
 
 def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]:
     apart = common_options(options, path, "ranks", ("sum", "runs"), "sum") == "runs"
-    found = read_cali(content, path) if content.startswith(b"__rec=") else read_json(content, path)
-    if not found.snapshots:
+    is_cali = content.startswith(b"__rec=")
+    snapshots, sums = read_cali(content, path) if is_cali else (read_json(content, path), set())
+    if not snapshots:
         refuse(path, "this file has no snapshot: it is cut off, or nothing was recorded")
-    names = list(dict.fromkeys(name for snapshot in found.snapshots for name in snapshot.values))
+    names = list(dict.fromkeys(name for snapshot in snapshots for name in snapshot.values))
     time = _time(names, path, options)
-    metrics = _metrics(names, found.aggregatable, path, options)
+    metrics = _metrics(names, sums, path, options)
     streams: defaultdict[str, _Stream] = defaultdict(_Stream)
-    for place, at, snapshot in _timed(found.snapshots, time, path):
+    for place, at, snapshot in _timed(snapshots, time, path):
         stream = streams[place.partition("/")[0] if apart else ""]
         stream.times.append(at)
         for name in metrics:
             if name in snapshot.values:
                 stream.counts[name].append((len(stream.times) - 1, float(snapshot.values[name])))
-    untimed = len(found.snapshots) - sum(len(stream.times) for stream in streams.values())
+    untimed = len(snapshots) - sum(len(stream.times) for stream in streams.values())
     notes = [f"{counted(untimed, 'snapshot')} without {time} left out"] if untimed else []
     traces = []
     for rank, stream in sorted(streams.items()):
@@ -295,7 +288,7 @@ def _time(names: list[str], path: Path, options: Mapping[str, str]) -> str:
     return known[0]
 
 
-def _metrics(names: list[str], aggregatable: set[str], path: Path, options: Mapping[str, str]) -> list[str]:
+def _metrics(names: list[str], sums: set[str], path: Path, options: Mapping[str, str]) -> list[str]:
     """Return the attributes that are counts: those that `metrics=` names, else all that are known to be."""
     if "metrics" in options:
         chosen = [name.strip() for name in options["metrics"].split(",")]
@@ -303,11 +296,10 @@ def _metrics(names: list[str], aggregatable: set[str], path: Path, options: Mapp
             near = did_you_mean(missing[0], names) or first_of(names)
             refuse(path, f"metrics={options['metrics']}: no snapshot has {missing[0]!r}; {near}")
         return chosen
-    found = [name for name in names if (name in aggregatable or _COUNTS.match(name)) and not _TIMES.match(name)]
+    found = [name for name in names if (name in sums or _COUNTS.match(name)) and not _TIMES.match(name)]
     if not found:
-        refuse(
-            path, f"no attribute is known to be a count: name them by metrics=A,B; the attributes are {first_of(names)}"
-        )
+        there = f"the attributes are {first_of(names)}"
+        refuse(path, f"no attribute is known to be a count: name them by metrics=A,B; {there}")
     return found
 
 
@@ -326,9 +318,8 @@ def _timed(snapshots: list[Snapshot], time: str, path: Path) -> Iterator[tuple[s
                 if not isinstance(value, str) or name == time:
                     float(value)
         except (ValueError, OverflowError):
-            refuse(
-                path, f"{time} is {snapshot.values[time]!r} in {snapshot.where}, which is not a number", snapshot.line
-            )
+            what = f"{time} is {snapshot.values[time]!r} in {snapshot.where}, which is not a number"
+            refuse(path, what, snapshot.line)
         before = last.get(place)
         if lengths:
             at += before[0] if before else 0
@@ -355,10 +346,9 @@ def _trace(stream: _Stream, path: Path, options: Mapping[str, str], notes: list[
     metrics, columns = [], {}
     for name, values in stream.counts.items():
         places, counts = zip(*values, strict=True)
-        at = np.minimum(np.searchsorted(ends, times[list(places)], side="left"), len(ends) - 1)
         metric = _metric(name)
         metrics.append(metric)
-        columns[metric.name] = np.bincount(at, np.array(counts, np.float64), len(ends))
+        columns[metric.name] = sum_in_intervals(ends, times[list(places)], counts)
     clash = [metric.name for metric in metrics if sum(other.name == metric.name for other in metrics) > 1]
     if clash:
         refuse(path, f"{clash[0]} exists by itself and as a sum: choose with metrics=…: {listing(stream.counts)}")

@@ -53,9 +53,6 @@ _TIMES = ("end_ns", "time", "timestamp", "seconds", "time_s", "time_ms", "time_u
 _OF_EXPORTS = ("pass", "repetition", "interval", "start", "duration", *INTERVAL_COLUMNS)
 """Columns of this tool's own tables that are not metrics."""
 
-LineOf = Callable[[int], int]
-"""Takes a row's number, from 0; returns the number of its line, or 0 where the format has no lines."""
-
 
 @dataclass(frozen=True)
 class _Table:
@@ -64,7 +61,7 @@ class _Table:
     frame: pl.DataFrame
     path: Path
     options: Mapping[str, str]
-    line_of: LineOf
+    line_of: Callable[[int], int]  # Line of a row, numbered from 0; 0 where the format has no lines
     described: Mapping[str, Metric]  # Metrics that the file itself describes
 
     def _refuse(self, row: int, what: str) -> NoReturn:
@@ -93,9 +90,8 @@ class _Table:
             groups = {tuple(part[:-1]): np.asarray(part[-1], np.int64) for part in parts}
         cumulative = common_options(options, path, "values", ("counts", "cumulative"), "counts") == "cumulative"
         kind = cast(Kind, common_options(options, path, "kind", get_args(Kind), "os"))
-        metrics = [
-            self.described.get(name) or Metric(name, known_kind(name) or kind, source=path.suffix[1:]) for name in names
-        ]
+        source = path.suffix[1:]
+        metrics = [self.described.get(name) or Metric(name, known_kind(name) or kind, source=source) for name in names]
         traces = []
         for key, here in groups.items():
             bounds, values = self._intervals(here, times, factor, columns, cumulative=cumulative)
@@ -270,11 +266,9 @@ def _read_csv(content: bytes, path: Path, options: Mapping[str, str]) -> list[Tr
     frame = frame.rename(dict(zip(frame.columns, names, strict=True)))
     if separator != ",":
         sample = frame.head(50)
-        commas = [
-            name for name in names if any(_DECIMAL_COMMA.fullmatch((value or "").strip()) for value in sample[name])
-        ]
+        texts = {name: [(value or "").strip() for value in sample[name]] for name in names}
+        commas = [name for name in names if any(map(_DECIMAL_COMMA.fullmatch, texts[name]))]
         frame = frame.with_columns(pl.col(commas).str.replace(",", ".", literal=True))
-
     return _Table(frame, path, options, lambda row: data[row] + 1, {}).traces()
 
 

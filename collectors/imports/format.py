@@ -120,10 +120,9 @@ def interval_ns(text: str, path: Path, otherwise: str = "") -> int:
 
 
 def from_ends(ends_ns: IntArray, first_begin_ns: int | None = None) -> tuple[IntArray, IntArray]:
-    """Return bounds of intervals that follow one another, from their ends; the first begins at 0.
+    """Return bounds of consecutive intervals, the first from 0 on; it is by default as long as the others usually are.
 
-    `first_begin_ns`: When the first interval began, on the clock of the ends. By default it is as long as the others
-    usually are.
+    `first_begin_ns`: When it began, on the clock of the ends.
     """
     if first_begin_ns is None:
         usual = int(np.median(np.diff(ends_ns))) if len(ends_ns) > 1 else 0
@@ -135,9 +134,14 @@ def from_ends(ends_ns: IntArray, first_begin_ns: int | None = None) -> tuple[Int
 def check_intervals(count: int, path: Path) -> None:
     """Refuse more intervals than memory holds, before they are made: one wrong time is enough to ask for them."""
     if count > _MOST_INTERVALS:
-        refuse(
-            path, f"it would have {count:,} intervals, more than {_MOST_INTERVALS:,}: give longer ones (interval=MS)"
-        )
+        many = f"{count:,} intervals, more than {_MOST_INTERVALS:,}"
+        refuse(path, f"it would have {many}: give longer ones (interval=MS)")
+
+
+def sum_in_intervals(ends_ns: IntArray, times_ns: IntArray, counts: Sequence[float]) -> NDArray[Any]:
+    """Return the sum of the counts in each interval; each interval includes its end."""
+    place = np.minimum(np.searchsorted(ends_ns, times_ns, side="left"), len(ends_ns) - 1)
+    return np.bincount(place, np.array(counts, np.float64), len(ends_ns))
 
 
 def without_part(trace: Trace) -> Trace:
@@ -194,13 +198,9 @@ def make_counted_trace(
 ) -> Trace:
     """Return the trace of a run without the metrics and intervals that `leave_out_uncounted` leaves out."""
     chosen, kept, more = leave_out_uncounted(columns, missing)
-    return make_trace(
-        [metric for metric in metrics if metric.name in chosen],
-        {name: column[kept] for name, column in chosen.items()},
-        (bounds[0][kept], bounds[1][kept]),
-        path,
-        notes=[*notes, *more],
-    )
+    columns = {name: column[kept] for name, column in chosen.items()}
+    counted_metrics = [metric for metric in metrics if metric.name in chosen]
+    return make_trace(counted_metrics, columns, (bounds[0][kept], bounds[1][kept]), path, notes=[*notes, *more])
 
 
 def _whole(values: NDArray[Any]) -> NDArray[Any]:
@@ -215,13 +215,10 @@ def _whole(values: NDArray[Any]) -> NDArray[Any]:
 def leave_out_uncounted(
     columns: Mapping[str, NDArray[np.float64]], what: str = "not counted"
 ) -> tuple[dict[str, NDArray[np.float64]], NDArray[np.bool_], list[str]]:
-    """Leave out metrics and intervals without counts.
+    """Leave out metrics without counts (NaN) in more than half of the intervals; then, intervals without all counts.
 
-    `columns`: NaN where nothing was counted.
-    Result `columns`: Those that are kept, for all intervals. A metric without a count in more than half of the
-    intervals is left out.
-    Result `kept`: The intervals in which all of these metrics were counted.
-    Result `notes`: What was left out, a sentence each.
+    Result: The metrics that are kept, for all intervals; the intervals in which all of them were counted; and what was
+    left out, a sentence each.
     """
     notes: list[str] = []
     ever = {name: np.isnan(values) for name, values in columns.items() if not np.isnan(values).all()}

@@ -32,13 +32,10 @@ _ROW = re.compile(r"\s*\d+[\s,|]+\d+[\s,|]+\d+[\s,|]+\d")
 _UNIT = re.compile(r"\s*\[(?P<unit>[^\]]+)\]$")
 _MEANS = ("MHz", "%", "C", "")
 """Units that are averaged over threads and not summed; metrics without a unit are ratios, such as CPI."""
-_LAST_S = 9.2e9
-"""The last time in nanoseconds of 64 bits [s]."""
-
+_LAST_S = 9.2e9  # the last time in nanoseconds of 64 bits
 _MOST_RAGGED = 0.5
 _TOO_SHORT_NS = 100_000_000
-_BEFORE = 4
-"""Fields of a row before its values."""
+_BEFORE = 4  # fields of a row before its values
 
 
 def _recognise(head: bytes) -> bool:
@@ -69,10 +66,8 @@ def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]
     times, values = _values(rows, ragged, group, metrics, path)
     notes = []
     if ragged:
-        line = counted(len(ragged), "line")
-        notes.append(
-            f"{line} (the first in line {min(ragged)}) of the timeline are torn, or not LIKWID's, and left out"
-        )
+        torn = f"{counted(len(ragged), 'line')} (the first in line {min(ragged)}) of the timeline"
+        notes.append(f"{torn} are torn, or not LIKWID's, and left out")
     order = np.diff(times) <= 0
     if order.any():
         whole = [number for number, fields in rows if fields[0] == group and number not in ragged]

@@ -28,6 +28,7 @@ from unperturbed.collectors.imports.format import (
     known_kind,
     make_trace,
     refuse,
+    sum_in_intervals,
     with_attributes,
     without_part,
 )
@@ -41,13 +42,12 @@ _HEADER = re.compile(r"#Paraver \(.*?\):(?P<length>\d+)(?P<unit>_ns|_us)?:")
 _UNITS = {"_ns": 1, "_us": 1000, None: 1000}
 _COUNTERS = (range(41_000_000, 46_000_000), range(71_000_001, 72_000_000))
 """Event types of counters: Extrae's, and those that this tool's exports have for metrics that are not presets."""
-_NAME = re.compile(r"\S+")
 _THOUSANDTHS = "thousandths"
 
 
 @dataclass
 class _Events:
-    """The values of one event type of one task or of all: when, in which thread, and how many."""
+    """The values of one event type of one task or of all, and when each was recorded [ns]."""
 
     times: list[int] = field(default_factory=list)
     values: list[int] = field(default_factory=list)
@@ -150,10 +150,8 @@ def _trace(
     missing = [kind for kind in events if kind not in names]
     for kind, held in events.items():
         metric, divisor = _metric(kind, names.get(kind, ""))
-        place = np.minimum(np.searchsorted(ends, times[kind], side="left"), len(ends) - 1)
-        sums = np.bincount(place, np.array(held.values, np.float64), len(ends))
         metrics.append(metric)
-        columns[metric.name] = sums / divisor
+        columns[metric.name] = sum_in_intervals(ends, times[kind], held.values) / divisor
     if missing:
         said = first_of([str(kind) for kind in missing])
         notes = [*notes, f"the names of event types {said} are not known: put the .pcf of this trace beside it"]
@@ -163,8 +161,7 @@ def _trace(
 
 def _metric(kind: int, title: str) -> tuple[Metric, int]:
     """Return the metric of an event type, and what its values are to be divided by."""
-    found = _NAME.match(title)
-    name = found[0] if found else f"event {kind}"
+    name = title.split(maxsplit=1)[0] if title else f"event {kind}"
     inside = title[title.rindex("[") + 1 : -1] if title.endswith("]") else ""
     divisor = 1000 if inside.startswith(_THOUSANDTHS) else 1
     unit = inside.removeprefix(_THOUSANDTHS).removeprefix(" of ") if divisor == 1000 else ""

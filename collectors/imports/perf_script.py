@@ -33,8 +33,7 @@ _SAMPLE = re.compile(
 )
 _CHAIN = re.compile(r"\s+[0-9a-f]+ |\s*$|#")
 _INTERVAL_MS = 20.0
-_FEW = 2.0
-"""Samples an interval and event below which a sum says little."""
+_FEW = 2.0  # samples per interval and event below which a sum says little
 
 
 def _recognise(head: bytes) -> bool:

@@ -134,12 +134,8 @@ def _read_csv(recording: bytes, path: Path, first_line: int) -> _Rows:
         refuse(path, "this is not a row of perf stat -I with -x or -j", number)
     separator, decimal = found["separator"].decode("latin-1"), found["decimal"].decode()
     if separator == decimal:
-        refuse(
-            path,
-            "the decimals have commas and so have the columns, which cannot be told apart: record with LC_ALL=C, or "
-            "with -x ';'",
-            number,
-        )
+        alike = "the decimals have commas and so have the columns, which cannot be told apart"
+        refuse(path, f"{alike}: record with LC_ALL=C, or with -x ';'", number)
     fields = [field.strip() for field in line.decode("utf-8", "replace").split(separator)]
     names = _columns(fields, path, number)
     wanted = [name for name in names if name in (_TIME, "place", "value", "unit", "event", "running", "share")]
@@ -219,21 +215,15 @@ def _refuse_json(lines: _Lines, path: Path) -> None:
         try:
             found = json.loads(line)
         except (ValueError, RecursionError) as error:
-            commas = re.search(rb'"interval" : \d+,\d{9},', line) is not None
-            refuse(
-                path,
-                "the decimals have commas, which JSON does not allow: record with LC_ALL=C"
-                if commas
-                else f"this line is not a JSON object of perf stat -j ({error}): it is cut off or damaged",
-                number,
-            )
+            if re.search(rb'"interval" : \d+,\d{9},', line):
+                refuse(path, "the decimals have commas, which JSON does not allow: record with LC_ALL=C", number)
+            refuse(path, f"this line is not a JSON object of perf stat -j ({error}): it is cut off or damaged", number)
         if not isinstance(found, dict):
             refuse(path, "this line is not a JSON object of perf stat -j", number)
     refuse(path, "its rows are not those of perf stat -j", next(iter(lines))[0])
 
 
-_LATEST_S = 4e9
-"""Times are kept as int64 nanoseconds."""
+_LATEST_S = 4e9  # times are kept as int64 nanoseconds
 
 
 def _to_trace(rows: _Rows, started: str | None) -> Trace:
@@ -358,10 +348,9 @@ def _pivot(
 
 
 def describe_event(name: str, unit: str = "", *, source: str = "perf stat", scaled: bool = False) -> Metric:
-    """Return the metric of an event by perf's name of it.
+    """Return the metric of an event by perf's name of it; two names of one event share components.
 
     `unit`: As perf writes it; empty for counts.
-    Result: Events of the kernel are of kind `os`, all others `hardware`. Two names of one event share components.
     """
     found = _MODIFIERS.search(name)
     letters = found["letters"] if found else ""

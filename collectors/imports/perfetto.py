@@ -10,7 +10,7 @@ import struct
 import zlib
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +37,7 @@ _PACKET, _TIMESTAMP, _TRACK_EVENT, _COMPRESSED, _CLOCK, _DEFAULTS, _TRACK = 1, 8
 _SEQUENCE = 10
 _LAST_NS = 2**63 - 1
 _COUNTER_TYPE = 4
-_INCREMENTAL_CLOCKS = 64
-"""Clocks from this number on are a sequence's own."""
+_INCREMENTAL_CLOCKS = 64  # clocks from this number on are a sequence's own
 _OWN_COUNTS = "an interval's count"
 """The mark by which this tool's exports name counters whose values stand at the beginning of their intervals."""
 
@@ -88,16 +87,13 @@ def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]
             runs[counter.process].append(counter)
     if not runs:
         refuse(path, "this trace has no counters, only slices or other tracks")
+    named = [names.get(process) or None for process in runs]
     found = []
     for process, held in runs.items():
         trace = _trace(held, path, options)
-        found.append(with_attributes(trace, run=names[process]) if names.get(process) else trace)
-    called = [trace.attributes.get("run") for trace in found]
-    if len(set(called)) < len(called):  # names that several processes share tell no runs apart
-        return [
-            replace(trace, attributes={key: value for key, value in trace.attributes.items() if key != "run"})
-            for trace in found
-        ]
+        # Names that several processes share tell no runs apart.
+        apart = names.get(process) and len(set(named)) == len(named)
+        found.append(with_attributes(trace, run=names[process]) if apart else trace)
     return found
 
 
@@ -276,13 +272,9 @@ def _describe(
         known = {1: "ns", 2: "events", 3: "bytes"}.get(_number(unit, 3, offset), "")
         name = _text(parts, 2, offset) or f"counter {uuid}"
         own = _OWN_COUNTS in _text(parts, 14, offset)
-        counters[uuid] = _Counter(
-            name,
-            uuid,
-            _text(unit, 6, offset) or known,
-            "deltas" if unit.get(5) else "counts" if own else "gauge",
-            _signed(_number(unit, 4, offset)) or 1,
-        )
+        values = "deltas" if unit.get(5) else "counts" if own else "gauge"
+        multiplier = _signed(_number(unit, 4, offset)) or 1
+        counters[uuid] = _Counter(name, uuid, _text(unit, 6, offset) or known, values, multiplier)
 
 
 def _trace(counters: list[_Counter], path: Path, options: Mapping[str, str]) -> Trace:

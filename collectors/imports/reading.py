@@ -20,7 +20,6 @@ from unperturbed.common.wording import did_you_mean, listing, visible
 from unperturbed.errors import DataError
 
 _HEAD = 4096
-_GROUP = "unperturbed.imports"
 
 Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
@@ -28,7 +27,7 @@ Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 @cache
 def import_formats() -> Mapping[str, ImportFormat]:
     """Return every import format by name, those of other distributions last."""
-    return MappingProxyType(records_in(__name__.rpartition(".")[0], ImportFormat, group=_GROUP))
+    return MappingProxyType(records_in(__name__.rpartition(".")[0], ImportFormat, group="unperturbed.imports"))
 
 
 def find_format(name: str) -> ImportFormat:
@@ -98,8 +97,7 @@ def find_files(paths: Paths) -> list[Path]:
             matching = map(Path, glob.glob(text))  # noqa: PTH207  Path.glob takes no absolute pattern
             inside = sorted((file for file in matching if file.is_file()), key=_natural)
         if not inside:
-            what = "the folder has no files" if path.is_dir() else "no such file"
-            raise DataError(f"{text}: {what}")
+            raise DataError(f"{text}: {'the folder has no files' if path.is_dir() else 'no such file'}")
         found += inside
     if not found:
         raise DataError("no file to import: name at least one")
@@ -170,16 +168,12 @@ def _check_names(traces: Iterable[Trace], path: Path) -> None:
     names = {name for trace in traces for name in (*trace.metrics, str(trace.attributes.get("run", "")))}
     for name in sorted(names):
         if re.search("[\ud800-\udfff]", name):
-            raise DataError(
-                f"{path}: the name {visible(name)!r} is not valid Unicode: it holds half of a surrogate pair"
-            )
+            shown = f"{path}: the name {visible(name)!r}"
+            raise DataError(f"{shown} is not valid Unicode: it holds half of a surrogate pair")
 
 
 def read_file(path: Path, chosen: ImportFormat | None, options: Mapping[str, str], name: str) -> list[Trace]:
-    """Read the runs of one file.
-
-    `chosen`: Its format; None to recognise it.
-    """
+    """Read the runs of one file; its format is recognised if none is chosen."""
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -193,9 +187,8 @@ def read_file(path: Path, chosen: ImportFormat | None, options: Mapping[str, str
             raise DataError(f"{path}:1: unrecognized format; name it: {listing(import_formats(), 'or')}")
     elif not chosen.recognise(head):
         if other := _format_of(head):
-            raise DataError(
-                f"{path}:1: this is {other.title}, not {chosen.title}; `unperturbed import {other.name}` reads it"
-            )
+            advice = f"`unperturbed import {other.name}` reads it"
+            raise DataError(f"{path}:1: this is {other.title}, not {chosen.title}; {advice}")
         for begin, what in _OTHER_FILES:
             if head.startswith(begin):
                 raise DataError(f"{path}:1: this is {what}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,16 +41,14 @@ def assemble(
     attributes: Mapping[str, Any],
     whole: bool = False,
 ) -> Trace:
-    """Make the trace of one run.
+    """Make the trace of one run; interval i lies between records i and i + 1.
 
-    `records`: What the runtime committed; interval i lies between records i and i + 1.
-    `software`: The software metrics, in the order of their numbers; `milestone` describes one.
+    `software`: In the order of the metrics' numbers; `milestone` describes one.
     `derived`: Metrics computed from others; one whose parts this pass lacks is left out.
     `dumps`: callgrind's dump files without their process number; not read unless simulated.
-    `attributes`: Facts about the run, kept with the trace; by `clock` the records' stamps are chosen. With
-    `interval_event`, `interval_ns` is the number of that metric's counts which end an interval.
-    `whole`: The run as a whole is wanted, from its first record to its last: it may be one interval, and must have been
-    seen to its end.
+    `attributes`: Kept with the trace; `clock` chooses the records' stamps. With `interval_event`, `interval_ns` is the
+    number of that metric's counts which end an interval.
+    `whole`: The run may be one interval, and must have been seen to its end.
     """
     _check(records, software, whole=whole)
     rows = main_thread(records)
@@ -177,11 +174,7 @@ def derived_metric(name: str, expression: MetricExpression, known: Mapping[str, 
 
 
 def milestone(name: str, means: str = "compiled", *, semantics: Semantics = "counter") -> Metric:
-    """Describe a software metric by its collector.
-
-    `means`: `compiled` into the program, `kernel` (a probe), `preload` (a library in between), `python` (an import
-    hook).
-    """
+    """Describe a software metric by its collector, a key of `_MEANS`."""
     source, meaning = _MEANS[means]
     if semantics == "gauge":
         meaning = "value of a variable of the program at the end of the interval"
@@ -189,14 +182,12 @@ def milestone(name: str, means: str = "compiled", *, semantics: Semantics = "cou
     return Metric(name, "software", unit=unit, semantics=semantics, source=source, meaning=meaning)
 
 
-_MEANS: Mapping[str, tuple[str, str]] = MappingProxyType(
-    {
-        "compiled": ("instrumentation", "milestone compiled into the program"),
-        "kernel": ("kernel probe", "hits of a probe, counted by the kernel"),
-        "preload": ("interposition", "calls of a library's function from elsewhere, counted on the way"),
-        "python": ("import hook", "entries of Python functions"),
-    }
-)
+_MEANS: Mapping[str, tuple[str, str]] = {
+    "compiled": ("instrumentation", "milestone compiled into the program"),
+    "kernel": ("kernel probe", "hits of a probe, counted by the kernel"),
+    "preload": ("interposition", "calls of a library's function from elsewhere, counted on the way"),
+    "python": ("import hook", "entries of Python functions"),
+}
 
 
 def _check(records: Records, software: Sequence[Metric], *, whole: bool) -> None:
@@ -235,22 +226,17 @@ _UNREAD_SHARE = 0.05
 """Counts are cumulative: where a reading fails two intervals become one, and no count is lost."""
 
 _SPOILS_SOFTWARE = Mark.EXEC | Mark.SHARED_FORK | Mark.UNSHARED
-_FATAL: Mapping[Mark, str] = MappingProxyType(
-    {
-        Mark.EXEC: "the program replaced itself by another (exec), and its counters ended there. Measure that other "
-        "program itself",
-        Mark.SHARED_FORK: "a child made by a bare system call counted into the program's own counters; use sampler: "
-        "inside",
-        Mark.UNSHARED: "counters of a part of the program could not be shared with the observer: it was not linked "
-        "by {cc} or {cxx}, or the "
-        "linker moved them; use sampler: inside",
-        Mark.SIGNAL_TAKEN: "the program installed a handler of its own for the sampler's signal: choose another with "
-        "`signal:`, or use sampler: outside",
-        Mark.SIGNAL_BLOCKED: "the program blocked the sampler's signal: choose another with `signal:`, or use "
-        "sampler: outside",
-        Mark.FROZEN: "the kernel stopped counting while the program went on, as it does when a set-uid program is "
-        "started: measure as the user "
-        "whom that program becomes",
-    }
-)
+_FATAL: Mapping[Mark, str] = {
+    Mark.EXEC: "the program replaced itself by another (exec), and its counters ended there. Measure that other "
+    "program itself",
+    Mark.SHARED_FORK: "a child made by a bare system call counted into the program's own counters; use sampler: inside",
+    Mark.UNSHARED: "counters of a part of the program could not be shared with the observer: it was not linked by {cc} "
+    "or {cxx}, or the linker moved them; use sampler: inside",
+    Mark.SIGNAL_TAKEN: "the program installed a handler of its own for the sampler's signal: choose another with "
+    "`signal:`, or use sampler: outside",
+    Mark.SIGNAL_BLOCKED: "the program blocked the sampler's signal: choose another with `signal:`, or use "
+    "sampler: outside",
+    Mark.FROZEN: "the kernel stopped counting while the program went on, as it does when a set-uid program is "
+    "started: measure as the user whom that program becomes",
+}
 """Marks of a run whose counts cannot be believed."""

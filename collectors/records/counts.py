@@ -39,8 +39,7 @@ def main_thread(records: Records) -> NDArray[Any]:
 
 def of_thread(records: Records, thread: int) -> NDArray[Any]:
     """Return the records of one thread, in the order of time."""
-    of_this = records.rows["thread"] == thread
-    rows: NDArray[Any] = records.rows[of_this]
+    rows: NDArray[Any] = records.rows[records.rows["thread"] == thread]
     return rows
 
 
@@ -63,19 +62,16 @@ def hardware_columns(collected: Pass, records: Records) -> Iterator[tuple[Metric
         for index, metric in enumerate(collected.metrics):
             gained = deltas(counts[:, index])
             if (gained < -_FALL).any():
-                raise RunError(
-                    f"{metric.name} fell by {-int(gained.min()):,} between two readings, but a count never falls: the "
-                    "counter was misread"
-                )
+                fell = f"{metric.name} fell by {-int(gained.min()):,} between two readings"
+                raise RunError(f"{fell}, but a count never falls: the counter was misread")
     if not collected.multiplexed:
         _check_complete(records)
     for index, metric in enumerate(collected.metrics):
+        column = deltas(rows["hardware"][:, index])
         if collected.multiplexed:
-            yield from _scaled(
-                metric, deltas(rows["hardware"][:, index]), *(deltas(rows["times"][:, index, k]) for k in (0, 1))
-            )
+            enabled_ns, running_ns = (deltas(rows["times"][:, index, kind]) for kind in (0, 1))
+            yield from _scaled(metric, column, enabled_ns, running_ns)
         else:
-            column = deltas(rows["hardware"][:, index])
             for thread in threads(records)[1:]:
                 column = column + _interpolated(of_thread(records, thread), index, rows["monotonic_ns"])
             yield metric, column
@@ -118,63 +114,40 @@ def _interpolated(rows: NDArray[Any], index: int, moments_ns: NDArray[np.int64])
 _SLACK = 0.01
 """Counters of one reading are read one after the other, and small excesses over a whole run come from that."""
 
-_INSTRUCTIONS = "PAPI_TOT_INS"
-_LEVELS = (1, 2, 3)
+
+def _cache_parts() -> Iterator[tuple[str, str]]:
+    for level in (1, 2, 3):
+        for side in "DIT":
+            yield from ((f"PAPI_L{level}_{side}C{action}", f"PAPI_L{level}_{side}CA") for action in "MHRW")
+        for side in "DI":
+            yield from ((f"PAPI_L{level}_{side}C{action}", f"PAPI_L{level}_TC{action}") for action in "MA")
+        yield from ((f"PAPI_L{level}_{kind}M", f"PAPI_L{level}_TCM") for kind in ("LD", "ST"))
+    for level in (2, 3):
+        yield from ((f"PAPI_L{level}_{kind}M", f"PAPI_L{level - 1}_{kind}M") for kind in ("DC", "IC", "TC", "LD", "ST"))
 
 
-def _cache_parts() -> list[tuple[str, str]]:
-    parts = []
-    for level in _LEVELS:
-        for side in ("D", "I", "T"):
-            parts += [(f"PAPI_L{level}_{side}C{part}", f"PAPI_L{level}_{side}CA") for part in ("M", "H", "R", "W")]
-        parts += [
-            (f"PAPI_L{level}_{side}C{action}", f"PAPI_L{level}_TC{action}") for side in ("D", "I") for action in "MA"
-        ]
-        parts += [(f"PAPI_L{level}_{kind}M", f"PAPI_L{level}_TCM") for kind in ("LD", "ST")]
-    for level in _LEVELS[1:]:
-        parts += [(f"PAPI_L{level}_{side}CM", f"PAPI_L{level - 1}_{side}CM") for side in ("D", "I", "T")]
-        parts += [(f"PAPI_L{level}_{kind}M", f"PAPI_L{level - 1}_{kind}M") for kind in ("LD", "ST")]
-    return parts
-
-
-PARTS: tuple[tuple[str, str], ...] = (
-    *_cache_parts(),
-    ("PAPI_BR_MSP", "PAPI_BR_INS"),
-    ("PAPI_BR_CN", "PAPI_BR_INS"),
-    ("PAPI_BR_UCN", "PAPI_BR_INS"),
-    ("PAPI_BR_TKN", "PAPI_BR_CN"),
-    ("PAPI_BR_NTK", "PAPI_BR_CN"),
-    ("PAPI_BR_PRC", "PAPI_BR_CN"),
-    ("PAPI_TLB_DM", "PAPI_TLB_TL"),
-    ("PAPI_TLB_IM", "PAPI_TLB_TL"),
-    ("PAPI_LD_INS", "PAPI_LST_INS"),
-    ("PAPI_SR_INS", "PAPI_LST_INS"),
-    ("PAPI_BR_INS", _INSTRUCTIONS),
-    ("PAPI_FP_INS", _INSTRUCTIONS),
-    ("PAPI_INT_INS", _INSTRUCTIONS),
-    ("PAPI_VEC_INS", _INSTRUCTIONS),
-    ("PAPI_STL_ICY", "PAPI_TOT_CYC"),
-    ("PAPI_STL_CCY", "PAPI_TOT_CYC"),
-    ("PAPI_RES_STL", "PAPI_TOT_CYC"),
-    ("PAPI_MEM_SCY", "PAPI_TOT_CYC"),
-    ("perf::cache-misses", "perf::cache-references"),
-    ("perf::branch-misses", "perf::branches"),
-    ("perf::branch-misses", "perf::branch-instructions"),
-    ("perf::L1-dcache-load-misses", "perf::L1-dcache-loads"),
-    ("perf::LLC-load-misses", "perf::LLC-loads"),
-    ("perf::dTLB-load-misses", "perf::dTLB-loads"),
-    ("perf::iTLB-load-misses", "perf::iTLB-loads"),
-    ("perf::minor-faults", "perf::page-faults"),
-    ("perf::major-faults", "perf::page-faults"),
-)
+_PARTS_OF = {
+    "PAPI_BR_INS": "PAPI_BR_MSP PAPI_BR_CN PAPI_BR_UCN",
+    "PAPI_BR_CN": "PAPI_BR_TKN PAPI_BR_NTK PAPI_BR_PRC",
+    "PAPI_TLB_TL": "PAPI_TLB_DM PAPI_TLB_IM",
+    "PAPI_LST_INS": "PAPI_LD_INS PAPI_SR_INS",
+    "PAPI_TOT_INS": "PAPI_BR_INS PAPI_FP_INS PAPI_INT_INS PAPI_VEC_INS",
+    "PAPI_TOT_CYC": "PAPI_STL_ICY PAPI_STL_CCY PAPI_RES_STL PAPI_MEM_SCY",
+    "perf::cache-references": "perf::cache-misses",
+    "perf::branches": "perf::branch-misses",
+    "perf::branch-instructions": "perf::branch-misses",
+    "perf::L1-dcache-loads": "perf::L1-dcache-load-misses",
+    "perf::LLC-loads": "perf::LLC-load-misses",
+    "perf::dTLB-loads": "perf::dTLB-load-misses",
+    "perf::iTLB-loads": "perf::iTLB-load-misses",
+    "perf::page-faults": "perf::minor-faults perf::major-faults",
+}
+PARTS = (*_cache_parts(), *((part, whole) for whole, parts in _PARTS_OF.items() for part in parts.split()))
 """Pairs of metrics: the first counts a part of the second."""
 
 
 def implausible(columns: Mapping[str, NDArray[Any]]) -> list[str]:
-    """Return a sentence for each pair whose part exceeds its whole, over the run by more than 1 %.
-
-    `columns`: Metric name → count of each interval, shape (intervals,). NaN (never counted in an interval) is left out.
-    """
+    """Return a sentence for each pair whose part exceeds its whole, over the run by more than 1 %; NaN is left out."""
     found = []
     for part, whole in PARTS:
         if part not in columns or whole not in columns:
@@ -183,9 +156,8 @@ def implausible(columns: Mapping[str, NDArray[Any]]) -> list[str]:
         smaller, larger = (float(columns[name][both].sum()) for name in (part, whole))
         if smaller > larger * (1 + _SLACK):
             share = float(np.mean(columns[part][both] > columns[whole][both]))
-            found.append(
-                f"{part} ({smaller:,.0f}) exceeds its whole, {whole} ({larger:,.0f}), in {share:.0%} of the intervals"
-            )
+            sums = f"{part} ({smaller:,.0f}) exceeds its whole, {whole} ({larger:,.0f})"
+            found.append(f"{sums}, in {share:.0%} of the intervals")
     return found
 
 
@@ -194,11 +166,10 @@ _INNER = slice(1, -1)
 
 
 def missed_overflows(counts: NDArray[np.int64], period: int) -> NDArray[np.int64]:
-    """Return how many overflows had no record of their own, by interval.
+    """Return how many overflows had no record of their own, shape (records − 1,).
 
-    `counts`: array of int64, shape (records,). Cumulative count, at each record, of the event that ends intervals.
-    Result: array of int64, shape (records − 1,). The last interval ends with the program: every overflow within it was
-    missed.
+    `counts`: Cumulative count, at each record, of the event that ends intervals. The last interval ends with the
+    program: every overflow within it was missed.
     """
     over = np.diff(counts // period)
     over[:-1] -= 1
@@ -206,10 +177,7 @@ def missed_overflows(counts: NDArray[np.int64], period: int) -> NDArray[np.int64
 
 
 def skids(counts: NDArray[np.int64], period: int) -> NDArray[np.int64]:
-    """Return how many counts after its overflow each record was read, shape (records − 2,).
-
-    `counts`: array of int64, shape (records,). Cumulative count of the event that ends intervals.
-    """
+    """Return how many counts after its overflow each record was read, shape (records − 2,)."""
     skid: NDArray[np.int64] = counts[_INNER] % period
     return skid
 
@@ -221,8 +189,6 @@ def throttling(records: Records, counts: NDArray[np.int64], period: int) -> Lite
     there the kernel's own rule is applied to the records. It stops an event that overflows more often within one of its
     ticks than `kernel.perf_event_max_sample_rate` allows, and lets it go on at the next tick. Several threads may have
     so many each, and an event that is scheduled anew goes on at once: by the rule, counts may be missing.
-
-    `counts`: array of int64, shape (records,). Cumulative count of the event that ends intervals.
     """
     if Mark.THROTTLED in records.marks:
         return "has"
@@ -236,11 +202,7 @@ def throttling(records: Records, counts: NDArray[np.int64], period: int) -> Lite
 
 
 def describe_overflows(counts: NDArray[np.int64], period: int) -> dict[str, Any]:
-    """Return a trace's description of its intervals by work.
-
-    `counts`: array of int64, shape (records,). Cumulative count of the event that ends intervals.
-    Result: `skid_median` and `skid_p99`, in counts; NaN where no overflow ended an interval.
-    """
+    """Return the attributes of a trace with intervals by work, in counts; NaN where no overflow ended an interval."""
     skid = skids(counts, period)
     median, p99 = np.quantile(skid, (0.5, 0.99)) if len(skid) else (np.nan, np.nan)
     return {"skid_median": float(median), "skid_p99": float(p99)}

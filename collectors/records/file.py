@@ -25,10 +25,7 @@ if TYPE_CHECKING:
 
 _MAGIC = b"UNPREC04"
 _NAME_BYTES = 111
-_AS_WRITTEN = (
-    *("owner", "nested", "lost", "unread", "tables", "threads", "interrupts"),
-    *("observer_cpu", "sample_rate", "tick_ns"),
-)
+_AS_WRITTEN = "owner nested lost unread tables threads interrupts observer_cpu sample_rate tick_ns"
 """Numbers of the header that `Records` has under the same names."""
 _CLOCKS = {"monotonic": 0, "process-cpu": 1, "thread-cpu": 2, "work": 3, "event": 4}
 _STATES = ("waiting", "attached", "finished", "failed")
@@ -80,8 +77,7 @@ def _fields_of(name: str) -> list[tuple[str, Any]]:
 
 HEADER = np.dtype(_fields_of("header"))
 _FIXED = _fields_of("record")
-MOST_EVENTS: int = HEADER["event"].shape[0]
-"""Hardware events that a record holds."""
+MOST_EVENTS: int = HEADER["event"].shape[0]  # hardware events that a record holds
 _PROBES: int = HEADER["probe"].shape[0]
 
 
@@ -149,24 +145,16 @@ class Setup:
     @property
     def options(self) -> int:
         """Return the options as the runtime takes them: a bit for each, in the order of `unperturbed.h`."""
-        outside = self.sampler == "outside"
+        first = (self.sampler == "outside", self.threads, self.children, self.reset)
         more = (self.multiplex, self.user_read, self.alternate_stack)
-        return sum(
-            wanted << bit for bit, wanted in enumerate((outside, self.threads, self.children, self.reset, *more))
-        )
+        return sum(wanted << bit for bit, wanted in enumerate((*first, *more)))
 
     @property
     def record(self) -> np.dtype[Any]:
         """Return the dtype of one record."""
-        return np.dtype(
-            [
-                *_FIXED,
-                ("hardware", "<i8", (len(self.events),)),
-                ("times", "<i8", (len(self.events) if self.multiplex else 0, 2)),
-                ("os", "<i8", (len(self.os_columns),)),
-                ("software", "<i8", (self.software,)),
-            ]
-        )
+        values = {"hardware": (len(self.events),), "times": (len(self.events) if self.multiplex else 0, 2)}
+        values |= {"os": (len(self.os_columns),), "software": (self.software,)}
+        return np.dtype([*_FIXED, *((name, "<i8", shape) for name, shape in values.items())])
 
 
 @dataclass(frozen=True)
@@ -247,10 +235,8 @@ def create_record_file(path: Path, setup: Setup) -> None:
     # that.
     size = 1 << (needed - 1).bit_length()
     disk = os.statvfs(path.parent)
-    full = HostError(
-        f"no space left for a record file of {size / 1e6:.1f} MB in {path.parent}: free some and run the same command "
-        "again"
-    )
+    space = f"a record file of {size / 1e6:.1f} MB in {path.parent}"
+    full = HostError(f"no space left for {space}: free some and run the same command again")
     # Asked first: to try would fill the disk for a moment, for everybody.
     if size > disk.f_bavail * disk.f_frsize:
         raise full
@@ -304,7 +290,7 @@ def read_record_file(path: Path, setup: Setup) -> Records:
         wall_ns=int(header["program_wall_ns"]),
         os_columns=setup.os_columns,
         papi_version=f"{version >> 24}.{version >> 16 & 255}" if version else "",
-        **{name: int(header[name]) for name in _AS_WRITTEN},
+        **{name: int(header[name]) for name in _AS_WRITTEN.split()},
     )
 
 

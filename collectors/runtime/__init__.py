@@ -59,11 +59,11 @@ def _source_files() -> tuple[Path, ...]:
 
     A source of another distribution is wrapped, so that its text finds the contract without knowing where it lies.
     """
-    sampled = [source for source in find_sources().values() if source.c_file is not None]
-    files = []
-    for source in sampled:
-        file = source.c_file
-        assert file is not None
+    files, sampled = [], []
+    for source in find_sources().values():
+        if (file := source.c_file) is None:
+            continue
+        sampled.append(source)
         if not file.is_relative_to(_FOLDER.parent):
             digest = hashlib.sha256(file.read_bytes()).hexdigest()
             includes = f'#include "{INCLUDE}/sources.h"\n#include "{file.resolve()}"\n'
@@ -122,10 +122,7 @@ def build_empty_program(compiler: str) -> Path:
 
 
 def build_interposer(compiler: str, text: str) -> Path:
-    """Compile a library that counts calls of other libraries' functions, and return its path.
-
-    `text`: Its C text, as `unperturbed.instrument.binaries.interposition` writes it.
-    """
+    """Compile a library that counts calls of other libraries' functions, from its C text, and return its path."""
     return _build(compiler, "interposer.so", (*_FLAGS, "-shared", "-Wl,-z,initfirst"), BOUNDS, text)
 
 
@@ -164,9 +161,8 @@ def _build(compiler: str, name: str, flags: tuple[str, ...], sources: tuple[Path
         try:
             result = supervision.run(command, input=text or None, env=environment, capture_output=True, text=True)
         except FileNotFoundError:
-            raise HostError(
-                f"no C compiler {compiler!r} on this host (on Debian: apt-get install gcc libc6-dev)"
-            ) from None
+            advice = "on Debian: apt-get install gcc libc6-dev"
+            raise HostError(f"no C compiler {compiler!r} on this host ({advice})") from None
         if result.returncode != 0:
             raise HostError(f"{compiler} cannot compile the runtime:\n{result.stderr.strip()[-2000:]}")
         aside.replace(target)

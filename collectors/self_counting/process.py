@@ -24,10 +24,7 @@ from unperturbed.errors import HostError
 
 _CHILDREN = 4
 _KERNEL_TOO, _NOT_USER = 1, 2
-_ENABLE = 0x2400
-_GROUP = 1
-"""PERF_EVENT_IOC_ENABLE and PERF_IOC_FLAG_GROUP of linux/perf_event.h."""
-
+_ENABLE, _GROUP = 0x2400, 1  # PERF_EVENT_IOC_ENABLE and PERF_IOC_FLAG_GROUP of linux/perf_event.h
 _TRIAL_NS = 50_000
 _NAME_BYTES = 111
 _NO_PAPI = b"libpapi: not installed"
@@ -107,11 +104,10 @@ class ThreadCounters:
     """Events of one source, counted for the calling thread between `begin` and `end`, as often as these are called.
 
     `events`: Name to encoding; PAPI opens its events by name and leaves the encoding alone.
-    `compiler`: C compiler for the runtime; not called when the runtime was compiled before.
     `children`: Processes and threads that the thread starts from now on count too (perf_event alone).
 
-    The events count all the time while they are open; a pair is two readings. What is counted of the readings
-    themselves is the end of the first and the beginning of the second: a few hundred instructions of Python and C.
+    A pair is two readings of events that count all the time. Of the readings themselves, the end of the first and the
+    beginning of the second are counted: a few hundred instructions of Python and C.
     """
 
     def __init__(
@@ -200,9 +196,8 @@ class ThreadCounters:
         )
         for index, (name, code) in enumerate(self._events.items()):
             flags = _KERNEL_TOO * code.kernel | _NOT_USER * (not code.user)
-            header.event[index] = EventStructure(
-                code.type, flags, code.config, code.config1, code.config2, name.encode()[:_NAME_BYTES]
-            )
+            numbers = (code.type, flags, code.config, code.config1, code.config2)
+            header.event[index] = EventStructure(*numbers, name.encode()[:_NAME_BYTES])
         return header
 
 
@@ -278,9 +273,7 @@ class ProcessCounters:
     def _values(self) -> list[int]:
         if self.source in _FILES:
             return [int(word) for word in os.pread(self._file, 512, 0).split() if word.isdigit()]
-        found = [resource.getrusage(who) for who in self._whose]
+        usages = [resource.getrusage(who) for who in self._whose]
+        values = ([getattr(usage, name) for usage in usages] for name in _USAGE)
         # Times are seconds in floating point.
-        return [
-            sum(round(value * 1e6) if isinstance(value := getattr(usage, name), float) else value for usage in found)
-            for name in _USAGE
-        ]
+        return [sum(round(value * 1e6) if isinstance(value, float) else value for value in each) for each in values]

@@ -45,10 +45,8 @@ class Chosen:
 def choose(names: Sequence[str], *, compiler: str = "cc", children: bool = False) -> Chosen:
     """Open each metric with the first source that can count it: PAPI, then perf_event, beside the system's counters.
 
-    `names`: As in a spec: PAPI presets, native names such as `perf::page-faults`, operating-system counters.
-    `children`: The processes that this thread starts count too; PAPI is then left out.
-
     Nothing is multiplexed: of metrics that do not fit the counters together, those named first are counted.
+    `children`: The processes that this thread starts count too; PAPI is then left out.
     """
     for name in names:
         if name.startswith(PREFIX):
@@ -153,15 +151,14 @@ def _process(names: Sequence[str], *, children: bool) -> tuple[tuple[ProcessCoun
         if not wanted:
             continue
         if children and group.source == "schedstat":
-            closed.update(dict.fromkeys(wanted, f"{group.source}: of the main thread alone, not of other processes"))
+            closed |= dict.fromkeys(wanted, f"{group.source}: of the main thread alone, not of other processes")
             continue
         counters = ProcessCounters(group, wanted, children=children)
         try:
             counters.open()
-        except HostError as error:
-            closed.update(dict.fromkeys(wanted, f"{group.source}: {error}"))
-        else:
             opened.append(counters)
+        except HostError as error:
+            closed |= dict.fromkeys(wanted, f"{group.source}: {error}")
     return tuple(opened), closed
 
 
@@ -241,9 +238,8 @@ def _grouped(refused: Mapping[str, str]) -> str:
 class UnperturbedHook(HookBase):  # type: ignore[misc]  # pyperf has no types
     """Counts what a pyperf worker, or the command that it measures, does between `__enter__` and `__exit__`.
 
-    A pair of calls costs some 10 µs, none of it inside the time that pyperf takes. What the hook and pyperf do between
-    their reading and the benchmark's first instruction is in the counts: `unperturbed_empty_pair` says how much of that
-    is the hook's.
+    A pair of calls costs some 10 µs, none of it inside the time that pyperf takes. `unperturbed_empty_pair` is what the
+    counts hold of the hook itself.
     """
 
     def __init__(self) -> None:
@@ -257,9 +253,8 @@ class UnperturbedHook(HookBase):  # type: ignore[misc]  # pyperf has no types
         named = (name.strip() for name in os.environ.get(METRICS_VARIABLE, "").split(","))
         wanted = tuple(dict.fromkeys(filter(None, named)))
         try:
-            self._counting = _Counting(
-                wanted or DEFAULT_METRICS, children=counts_commands or self._report_to is not None
-            )
+            children = counts_commands or self._report_to is not None
+            self._counting = _Counting(wanted or DEFAULT_METRICS, children=children)
         except UnperturbedError as error:
             raise HookError(str(error)) from None
         self._tallies: int | None = None
@@ -300,10 +295,7 @@ class UnperturbedHook(HookBase):  # type: ignore[misc]  # pyperf has no types
 
 
 class _Counting:
-    """The opened counters of this process.
-
-    Those of the thread start last and stop first, for reading the others is work that they would count.
-    """
+    """The opened counters of this process; the thread's start last and stop first, so they count no other readings."""
 
     def __init__(self, names: Sequence[str], *, children: bool) -> None:
         self._chosen = choose(names, children=children)
@@ -370,7 +362,5 @@ def _check_passed_on() -> None:
     except OSError:  # the parent is somebody else's: then it is not pyperf
         return
     if any(entry.startswith(f"{METRICS_VARIABLE}=".encode()) for entry in environment.split(b"\0")):
-        raise HookError(
-            f"{METRICS_VARIABLE} is set, but pyperf does not hand it on to its workers: add "
-            f"--inherit-environ={METRICS_VARIABLE}"
-        )
+        lost = f"{METRICS_VARIABLE} is set, but pyperf does not hand it on to its workers"
+        raise HookError(f"{lost}: add --inherit-environ={METRICS_VARIABLE}")

@@ -61,13 +61,7 @@ FORMULAS: Mapping[str, Mapping[str, int]] = MappingProxyType(
         # The cycle estimate that callgrind's own viewer shows: an instruction a cycle, 10 a mispredicted branch, 10 a
         # first-level and 100 a last-level miss. A formula of the other events: it is never one side of an inner pair
         # with them.
-        "PAPI_TOT_CYC": {
-            "Ir": 1,
-            "Bcm": 10,
-            "Bim": 10,
-            **dict.fromkeys(_L1_MISSES, 10),
-            **dict.fromkeys(_LL_MISSES, 100),
-        },
+        "PAPI_TOT_CYC": {"Ir": 1, **dict.fromkeys(("Bcm", "Bim", *_L1_MISSES), 10), **dict.fromkeys(_LL_MISSES, 100)},
         "PAPI_LD_INS": {"Dr": 1},
         "PAPI_SR_INS": {"Dw": 1},
         "PAPI_LST_INS": {"Dr": 1, "Dw": 1},
@@ -96,9 +90,7 @@ FORMULAS: Mapping[str, Mapping[str, int]] = MappingProxyType(
 """Each metric as a linear combination of callgrind's events. PAPI_TLB_DM has a pass of its own (`needs_page_cache`)."""
 
 _DATA_CACHE_EVENTS = frozenset({"D1mr", "D1mw", "ILmr", "DLmr", "DLmw"})
-_PAGE_BYTES = 4096
-_TLB_ENTRIES = 64
-_TLB_WAYS = 4
+_PAGE_BYTES, _TLB_ENTRIES, _TLB_WAYS = 4096, 64, 4
 
 
 @dataclass(frozen=True)
@@ -140,14 +132,13 @@ def metric(name: str) -> Metric:
     """Return the description of a simulated metric."""
     if name not in FORMULAS:
         raise HostError(f"cannot simulate {name}: no event of callgrind stands for it")
-    terms = " + ".join(
-        event if factor == 1 else f"{factor} {event}" for event, factor in FORMULAS[name].items()
-    ).replace("+ -1 ", "− ")
+    terms = [event if factor == 1 else f"{factor} {event}" for event, factor in FORMULAS[name].items()]
+    formula = " + ".join(terms).replace("+ -1 ", "− ")
     place = "page:" if needs_page_cache(name) else ""
     # In the pass with page-sized lines, D1mr is another event than in the pass with cache lines.
     components = tuple(f"callgrind:{place}{event}" for event in FORMULAS[name])
     meaning = PRESETS.get(name) or EVENTS[name.removeprefix("callgrind::")]
-    meaning = f"simulated: {meaning} ({terms})"
+    meaning = f"simulated: {meaning} ({formula})"
     return Metric(name, "simulated", preset_unit(name), source="callgrind", meaning=meaning, components=components)
 
 
@@ -159,40 +150,25 @@ def missing_tool() -> str | None:
 
 
 def valgrind_command(machine: Machine, dumps: Path) -> list[str]:
-    """Return the command line that goes before the program's own.
+    """Return the command line that goes before the program's own; each process writes `<dumps>.<pid>`.
 
-    Children are traced too: the program may be started by a script. Each process writes a file of its own,
-    `<dumps>.<pid>`.
+    Children are traced too: the program may be started by a script.
     """
+    # --vgdb would leave pipes in the temporary folder when it is killed.
     return [
-        "valgrind",
-        "--quiet",
-        "--tool=callgrind",
-        "--vgdb=no",  # it would leave pipes in the temporary folder when it is killed
-        "--cache-sim=yes",
-        "--branch-sim=yes",
-        f"--I1={machine.i1}",
-        f"--D1={machine.d1}",
-        f"--LL={machine.ll}",
-        "--dump-line=no",
-        "--combine-dumps=yes",
-        "--trace-children=yes",
-        f"--callgrind-out-file={dumps}.%p",
+        *("valgrind", "--quiet", "--tool=callgrind", "--vgdb=no", "--cache-sim=yes", "--branch-sim=yes"),
+        *(f"--I1={machine.i1}", f"--D1={machine.d1}", f"--LL={machine.ll}"),
+        *("--dump-line=no", "--combine-dumps=yes", "--trace-children=yes", f"--callgrind-out-file={dumps}.%p"),
     ]
 
 
-_MOST = 1 << 56
-"""No program executes so many instructions; combined with the factors of a formula they fit 64 bits."""
+_MOST = 1 << 56  # no program executes so many; combined with the factors of a formula they fit 64 bits
 
 _PART = re.compile(rb"^(desc: Trigger: Client Request: interval (\d+)|part: \d+|events: .*|totals: .*)$", re.MULTILINE)
 
 
 def read_dumps(path: Path, intervals: int) -> dict[str, NDArray[np.int64]]:
-    """Read the events of each interval from a combined dump file.
-
-    `intervals`: Number of intervals; record i ends interval i, and the dump labelled 0 holds what came before the first
-    record.
-    """
+    """Read each interval's events from a combined dump file: dump i is interval i's, dump 0 precedes record 0."""
     if not path.is_file():
         raise RunError(f"callgrind left no dump file {path.name}: it was killed, or the disk is full")
     order: list[str] = []
@@ -268,10 +244,8 @@ def plan(names: Sequence[str], request: Request) -> Planned:
     possible = [name for name in names if name not in why]
     second, third = ([name for name in possible if name.startswith(f"PAPI_L{level}_")] for level in (2, 3))
     if second and third:
-        problem = (
-            f"only one last-level cache is simulated, and {second[0]} is requested too: request one of the two levels"
-        )
-        why |= dict.fromkeys(third, problem)
+        problem = f"only one last-level cache is simulated, and {second[0]} is requested too"
+        why |= dict.fromkeys(third, f"{problem}: request one of the two levels")
         possible = [name for name in possible if name not in why]
     passes = []
     paged = [name for name in possible if fits_page_cache(name)] if any(map(needs_page_cache, possible)) else []

@@ -46,9 +46,7 @@ def _runtime() -> ctypes.CDLL | None:
 
 
 def demangle(symbol: str) -> str:
-    """Return a C++ function's name with its parameters, or the symbol itself.
-
-    The symbol is returned if it is not mangled, or this host has no C++ runtime.
+    """Return a C++ function's name with its parameters; the symbol if it is not mangled, or there is no C++ runtime.
 
     A clone that the compiler made of a function (`.constprop.0`, `.isra.0`, …) has that function's name.
     """
@@ -189,8 +187,7 @@ class Binary:
     def find_functions(self, target: str) -> tuple[BinaryFunction, ...]:
         """Return the functions of a binary that a target names, one for each place in the file.
 
-        `target`: A symbol; in C++ also `ns::f` (all overloads and instances), `ns::f(int)`, `ns::f<int>`; globs are
-        those of fnmatch. Clones that the compiler made of a function are found by its name.
+        `target`: One of `spellings`, or a glob as of fnmatch.
 
         A constructor has one function for a complete object and one for a base; compilers merge them if they can, but
         clang without optimisation has the first call the second: then name one of them by its symbol.
@@ -200,11 +197,8 @@ class Binary:
             # Of a function that the binary keeps to itself, the compiler may keep clones only, or clones too.
             plain = _without_spaces(target)
             pattern = re.compile(translate(plain) if is_glob(target) else f"{re.escape(plain)}\\Z")
-            named = [
-                function
-                for function in self.functions
-                if any(pattern.match(_without_spaces(name)) for name in spellings(function.name))
-            ]
+            known = ((function, map(_without_spaces, spellings(function.name))) for function in self.functions)
+            named = [function for function, names in known if any(map(pattern.match, names))]
         choosers = {function.offset for function in self.functions if function.indirect}
         found = {function.offset: function for function in reversed(named) if function.offset not in choosers}
         # An IFUNC may have a plain twin for programs linked long ago: counting that would count nothing.
@@ -226,9 +220,8 @@ class Binary:
             return found
         message = f"{self.path}: no static probe {provider}:{name}"
         if not self.static_probes:
-            raise SpecError(
-                f"{message}; it has no static probes at all (readelf --notes lists them): was it built without them?"
-            )
+            none_at_all = "it has no static probes at all (readelf --notes lists them)"
+            raise SpecError(f"{message}; {none_at_all}: was it built without them?")
         known = sorted({f"{probe.provider}:{probe.name}" for probe in self.static_probes})
         raise SpecError(f"{message}{nearest_names(f'{provider}:{name}', known)}")
 
@@ -265,10 +258,7 @@ def _read_version(path: Path, modified_ns: int, size: int) -> Binary:
 
 
 def is_static(path: Path) -> bool:
-    """Return whether a program is an ELF binary that no dynamic linker loads; a damaged one is not called so.
-
-    The kernel refuses a damaged one in its own words.
-    """
+    """Return whether a program is an ELF binary that no dynamic linker loads; a damaged one is left to the kernel."""
     from elftools.common.exceptions import ELFError  # noqa: PLC0415
     from elftools.construct import ConstructError  # noqa: PLC0415
     from elftools.elf.elffile import ELFFile  # noqa: PLC0415
@@ -306,11 +296,10 @@ def _described(path: Path, file: Any) -> Binary:
             break
     names = {(function.name, function.offset): function for function in (*full, *dynamic)}
     tags = [tag for segment in elf.iter_segments("PT_DYNAMIC") for tag in segment.iter_tags()]
+    functions = sorted(names.values(), key=lambda function: (function.offset, not function.exported, function.name))
     return Binary(
         path=path,
-        functions=tuple(
-            sorted(names.values(), key=lambda function: (function.offset, not function.exported, function.name))
-        ),
+        functions=tuple(functions),
         imported=frozenset(imported),
         static_probes=tuple(_static_probes(elf, loads)),
         needed=tuple(tag.needed for tag in tags if tag.entry.d_tag == "DT_NEEDED"),
@@ -328,10 +317,7 @@ def _file_offset(loads: Sequence[_Load], address: int, *, code: bool) -> int | N
 
 
 def _symbols(elf: Any, section_name: str, loads: Sequence[_Load]) -> tuple[list[BinaryFunction], set[str]]:
-    """Return the functions of one symbol table, and the names that it imports.
-
-    It is read by hand: pyelftools takes 20 us a symbol, and a large program has a million.
-    """
+    """Return the functions of one symbol table, and the names that it imports; pyelftools takes 20 us per symbol."""
     section = elf.get_section_by_name(section_name)
     functions: list[BinaryFunction] = []
     imported: set[str] = set()
@@ -374,12 +360,10 @@ def _debug_files(path: Path, elf: Any) -> Iterator[Any]:
     if link:
         name, _, rest = link.data().partition(b"\0")
         folder = path.resolve().parent
+        checksum = int.from_bytes(rest[-4:], "little" if elf.little_endian else "big")
         for candidate in (folder, folder / ".debug", DEBUG_FOLDER / folder.relative_to("/")):
             debug = candidate / name.decode(errors="surrogateescape")
-            if (
-                debug.is_file()
-                and struct.pack("<I" if elf.little_endian else ">I", zlib.crc32(debug.read_bytes())) == rest[-4:]
-            ):
+            if debug.is_file() and zlib.crc32(debug.read_bytes()) == checksum:
                 yield debug.open("rb")
     packed = elf.get_section_by_name(".gnu_debugdata")
     if packed:
@@ -421,10 +405,8 @@ def _missing_function(binary: Binary, target: str) -> str:
     message += nearest_names(target, known)
     if binary.has_symbols:
         return f"{message}; if it is there in the source, the compiler has put it into its callers (inlined)"
-    return (
-        f"{message}; the binary is stripped, only what it exports is known: build it with symbols, or install its "
-        f"debug package"
-    )
+    stripped = "the binary is stripped, only what it exports is known"
+    return f"{message}; {stripped}: build it with symbols, or install its debug package"
 
 
 def nearest_names(target: str, known: Iterable[str]) -> str:

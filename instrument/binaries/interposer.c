@@ -106,7 +106,7 @@ HIDDEN void *unperturbed_interposed_find(unsigned index)
 {
     void *found = find_next(index, 1);
     if (!found) { /* as the dynamic linker does without us */
-        static const char message[] = ": symbol lookup error: no library that was loaded defines it\n";
+        static const char message[] = ": symbol lookup error: no loaded library defines it\n";
         if (write(2, names[index], strlen(names[index])) < 0 || write(2, message, sizeof message - 1) < 0)
             _exit(126);
         _exit(127);

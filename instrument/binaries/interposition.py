@@ -37,11 +37,10 @@ class _Symbol(NamedTuple):
 
 
 def read_version(path: Path, name: str, *, defined: bool, functions: bool = True) -> tuple[str | None, tuple[str, ...]]:
-    """Return the version of a symbol that a binary defines or asks for.
+    """Return a version of a symbol that a binary defines or asks for, and all of them.
 
-    Result `default`: The version that a program linked today gets, or that the binary imports; '' if it has none; None
-    if there is no such symbol.
-    Result `versions`: All.
+    Result: The version that a program linked today gets, or that the binary imports; '' if it has none; None if there
+    is no such symbol.
     """
     kinds = (_FUNCTION, _INDIRECT) if functions else (_OBJECT,)
     found = [
@@ -91,11 +90,8 @@ def _symbols(path: Path, name: str, modified_ns: int) -> tuple[tuple[_Symbol, ..
             for _, info, _ in struct.iter_unpack(f"{order}QQq", section.data())
             if info & 0xFFFFFFFF in kinds
         )
-        tags = {
-            tag.entry.d_tag: tag.entry.d_val
-            for segment in elf.iter_segments("PT_DYNAMIC")
-            for tag in segment.iter_tags()
-        }
+        dynamic = [tag.entry for segment in elf.iter_segments("PT_DYNAMIC") for tag in segment.iter_tags()]
+        tags = {entry.d_tag: entry.d_val for entry in dynamic}
         symbolic = "DT_SYMBOLIC" in tags or bool(tags.get("DT_FLAGS", 0) & _SYMBOLIC)
         return tuple(found), linked, symbolic
 
@@ -151,12 +147,12 @@ class Interposed:
 
 
 def interposer_source(functions: Mapping[int, Interposed]) -> str:
-    """Return the C text of a library for LD_PRELOAD that counts calls.
+    """Return the C text of a library for LD_PRELOAD that counts calls (GNU C for x86-64 and aarch64).
 
-    `functions`: Number of the metric among all software metrics → what it counts. Several metrics may count one
-    function.
-    Result: GNU C for x86-64 and aarch64. It has to be linked between the first and the last object of a module (see
-    collectors/runtime/README.md), with `-z initfirst`, and preloaded behind the runtime.
+    It has to be linked between the first and the last object of a module (see collectors/runtime/README.md), with
+    `-z initfirst`, and preloaded behind the runtime.
+
+    `functions`: Number of the metric among all software metrics → what it counts.
     """
     names = list(dict.fromkeys(item.function for item in functions.values()))
     slots = list(functions.items())
@@ -167,20 +163,16 @@ def interposer_source(functions: Mapping[int, Interposed]) -> str:
     ]
     tail = []
     for index, name in enumerate(names):
-        counting = " ".join(
-            f"{'EXACT' if item.exact else 'PLAIN'}({slot})"
-            for slot, (_, item) in enumerate(slots)
-            if item.function == name
-        )
+        own = [(slot, item) for slot, (_, item) in enumerate(slots) if item.function == name]
+        counting = " ".join(f"{'EXACT' if item.exact else 'PLAIN'}({slot})" for slot, item in own)
         tail.append(f"FUNCTION({index}, {_quoted(name)}, {counting});")
     return "\n".join([*head, _FIXED_TEXT.read_text(), *tail, ""])
 
 
 def _quoted(name: str) -> str:
     if not re.fullmatch(r"[\w$.]+", name):
-        raise SpecError(
-            f"preload: {name!r} is not a symbol; give a C++ function by its mangled name, such as _ZN2ns1fEi"
-        )
+        advice = "give a C++ function by its mangled name, such as _ZN2ns1fEi"
+        raise SpecError(f"preload: {name!r} is not a symbol; {advice}")
     return f'"{name}"'
 
 
@@ -195,9 +187,8 @@ def find_function(event: Event, *, program: Path, library_path: Sequence[Path] =
         )
     binary = read_binary(program)
     if not binary.interpreter:
-        raise SpecError(
-            f"{program}: statically linked, or not a program: it calls no library, so nothing can be preloaded"
-        )
+        static = "statically linked, or not a program: it calls no library"
+        raise SpecError(f"{program}: {static}, so nothing can be preloaded")
     libraries = {path: read_binary(path) for path in needed_libraries(program, library_path).values()}
     libraries = {path: library for path, library in libraries.items() if library.needed or library.functions}
     _check_own_definition(name, binary)
@@ -248,10 +239,8 @@ def _missing(name: str, binary: Binary, libraries: Sequence[Binary]) -> str:
         if default is not None:
             return f"{name} is a variable of {library.path}, not a function: nothing calls it"
         if any(function.name == name for function in library.functions):
-            return (
-                f"{library.path} has {name}, but keeps it to itself: no other binary can call it by that name. Use "
-                f'{{probe: {{uprobe: "{library.path.name}:{name}"}}}}'
-            )
+            kept = f"{library.path} has {name}, but keeps it to itself: no other binary can call it by that name"
+            return f'{kept}. Use {{probe: {{uprobe: "{library.path.name}:{name}"}}}}'
     known = {function.name for library in libraries for function in library.functions if function.exported}
     message = f"no library that {binary.path} loads when it starts has a function {name}"
     return f"{message}{nearest_names(name, known)}. They are {', '.join(library.path.name for library in libraries)}"
@@ -261,14 +250,11 @@ def _notes(name: str, binary: Binary, owner: Binary, callers: Sequence[Binary], 
     called_by = [caller.path.name for caller in callers] + [f"{owner.path.name} itself"] * inner_calls
     notes = [f"called by {', '.join(called_by)}"] if called_by else []
     if any(function.indirect for function in owner.functions if function.name == name):
-        notes.append(
-            f"{owner.path.name} has several {name} and chooses one for this processor; calls of any are counted"
-        )
+        several = f"{owner.path.name} has several {name} and chooses one for this processor"
+        notes.append(f"{several}; calls of any are counted")
     if binary.exports(_RUNTIME) and name in _RUNTIME_CALLS.split():
-        notes.append(
-            f"the sampler that is built into the program calls {name} too, and is counted with it: at its "
-            f"start, and inside at each record"
-        )
+        sampler = f"the sampler that is built into the program calls {name} too, and is counted with it"
+        notes.append(f"{sampler}: at its start, and inside at each record")
     return notes
 
 
@@ -279,24 +265,16 @@ def _uncounted_calls(
     if not inner_calls:
         uncounted.append(f"calls within {owner.path.name} itself are bound there and do not pass by")
     if not callers:
-        uncounted.append(
-            f"nothing that {binary.path.name} loads when it starts calls {name}: only libraries that it opens later may"
-        )
-    others = {pattern.format(name) for pattern in _ALSO_KNOWN_AS.split()} - {name}
-    for other in sorted(others & {symbol for caller in loaded if caller is not owner for symbol in caller.imported}):
-        if owner.exports(other):
-            callees = ", ".join(
-                caller.path.name for caller in loaded if other in caller.imported and caller is not owner
-            )
-            uncounted.append(f"{callees} also calls it by another name, {other}: that is a metric of its own")
+        nothing = f"nothing that {binary.path.name} loads when it starts calls {name}"
+        uncounted.append(f"{nothing}: only libraries that it opens later may")
+    for other in sorted(pattern.format(name) for pattern in _ALSO_KNOWN_AS.split()):
+        using = [caller.path.name for caller in loaded if other in caller.imported and caller is not owner]
+        if using and owner.exports(other):
+            uncounted.append(f"{', '.join(using)} also calls it by another name, {other}: that is a metric of its own")
     if name in _BUILTINS.split():
-        uncounted.append(
-            f"compilers know {name}: calls that they computed themselves, or turned into another function's, "
-            f"are not counted"
-        )
+        computed = f"compilers know {name}: calls that they computed themselves, or turned into another function's"
+        uncounted.append(f"{computed}, are not counted")
     if not binary.imported.isdisjoint(("dlopen", "dlmopen")):
-        uncounted.append(
-            "not counted: a call by an address that the program asked for by name (dlsym), and of a library "
-            "that it opens with RTLD_DEEPBIND"
-        )
+        by_address = "a call by an address that the program asked for by name (dlsym)"
+        uncounted.append(f"not counted: {by_address}, and of a library that it opens with RTLD_DEEPBIND")
     return uncounted

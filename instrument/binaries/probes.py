@@ -28,9 +28,8 @@ _MISSING = re.compile(r"^\s+(\S+) => not found$|shared librar\w+:? (\S+?):", re.
 def needed_libraries(program: Path, library_path: Sequence[Path] = ()) -> Mapping[str, Path]:
     """Return the libraries that the dynamic linker loads for a program or library before it runs.
 
-    The program's own dynamic linker is asked (`ld.so --list`, as ldd(1) does): run paths, `$ORIGIN`, the cache and the
-    variants for this processor are its business. Nothing of the program is executed. What a program opens itself
-    (dlopen) is not known before it does.
+    The program's own dynamic linker is asked (`ld.so --list`, as ldd(1) does); nothing of the program is executed, and
+    what it opens itself (dlopen) is not known.
     """
     binary = read_binary(program)
     if not binary.needed:
@@ -65,12 +64,7 @@ def _linker_of_this_host(library: Binary) -> str:
 def find_binary(
     name: str, *, program: Path, search_path: Sequence[Path] = (), library_path: Sequence[Path] = ()
 ) -> Path:
-    """Return the file that a name in a target stands for.
-
-    `name`: A path, absolute or from the program's folder; the program's own name; the name of a library that it loads,
-    as it asks for it or as its file is called; or the name of another program, in the program's folder or the search
-    path.
-    """
+    """Return the file of a name: a path, the program, a library that it loads, or a program in its folder or a PATH."""
     if "/" in name:
         return read_binary(program.absolute().parent / name).path
     if name == program.name:
@@ -93,10 +87,8 @@ def find_binary(
 
 def _missing(name: str, program: Path, libraries: Mapping[str, Path]) -> str:
     near = nearest(name, libraries)
-    message = (
-        f"{name}: neither the program {program.name}, nor a library that it loads when it starts, nor a program in PATH"
-    )
-    message += f"; nearest: {', '.join(near)}" if near else ""
+    message = f"{name}: neither the program {program.name}, nor a library that it loads when it starts"
+    message += ", nor a program in PATH" + (f"; nearest: {', '.join(near)}" if near else "")
     return f"{message}; a library that it opens later, and any other file, is named by its path"
 
 
@@ -130,8 +122,7 @@ class ProbeSite:
     symbol: str  # The function, or provider:name
     offset: int  # Of the instruction in the file
     semaphore: int  # Offset in the file of the counter that makes the program prepare the probe's arguments; 0 for none
-    # Whether the instruction is one that the kernel emulates (`cheap`) or has the processor execute apart (`dear`).
-    hit: Hit
+    hit: Hit  # Whether the kernel emulates the instruction (`cheap`) or has the processor execute it apart (`dear`)
 
     @property
     def text(self) -> str:
@@ -200,13 +191,11 @@ def _is_emulated(code: bytes) -> bool:
 
     arch/x86/kernel/uprobes.c of Linux, `branch_setup_xol_ops` and `push_setup_xol_ops`.
     """
-    if code[0] in _PUSH or (code[0] == 0x41 and code[1] in _PUSH):
-        return True
     begin = 0
     while code[begin] in (_WORD_SIZED, _REPEATED):
         begin += 1
     operation, following = code[begin], code[begin + 1]
-    if operation == _NOP:
+    if operation == _NOP or code[0] in _PUSH or (code[0] == 0x41 and code[1] in _PUSH):
         return True
     if _WORD_SIZED not in code[:begin] and operation in (_CALL, _JUMP, _JUMP_SHORT, *_BRANCH_SHORT):
         return True

@@ -1,8 +1,4 @@
-"""One compiler command with counters, by hand: `unperturbed cc --metrics FILE -- gcc -O2 -c x.c`.
-
-It needs no campaign: the metrics are in a file, a program that is linked so writes its counts when it ends, and a
-metric without a site is a warning on standard error.
-"""
+"""One compiler command with counters, by hand: `unperturbed cc --metrics FILE -- gcc -O2 -c x.c`."""
 
 from __future__ import annotations
 
@@ -76,10 +72,8 @@ class _Loader(yaml.SafeLoader):
         for key, _ in node.value:
             mark, name = key.start_mark, (key.tag, str(key.value))
             if name in first:
-                raise _RepeatedKeyError(
-                    f"{mark.line + 1}:{mark.column + 1}: duplicate key `{key.value}` (first in line "
-                    f"{first[name].line + 1}); remove one"
-                )
+                where, before = f"{mark.line + 1}:{mark.column + 1}", first[name].line + 1
+                raise _RepeatedKeyError(f"{where}: duplicate key `{key.value}` (first in line {before}); remove one")
             first[name] = mark
         return node
 
@@ -93,14 +87,13 @@ def run_compiler(
     sham: bool = False,
     layout: str = "",
 ) -> int:
-    """Run one compiler command with the counters that a metrics file asks for.
+    """Run one compiler command with the counters that a metrics file asks for; return the compiler's exit code.
 
-    `metrics_file`: YAML with a mapping `software:`, or a whole spec. Settings and site log are written to
-    `<metrics_file>.toolchain`, those of a sham to `<metrics_file>.sham.toolchain`.
+    Settings and site log are written to `<metrics_file>.toolchain`, those of a sham to `<metrics_file>.sham.toolchain`.
+    A metric without a place is a warning, once per metric: other sources may hold it.
+
     `runtime`, `bounds`: As for `write_toolchain`. A program that gets the runtime also writes its counts, see `TOTALS`.
     `layout`: What the layout of a link is drawn from; empty: as in the command.
-    Result: The compiler's exit code. That a metric has no place is a warning, once a metric: other sources may hold it.
-    So is, once, that metrics count in a campaign only.
     """
     if not command:
         raise SpecError("no compiler command: write it after --, as in: -- gcc -O2 -c x.c")
@@ -172,11 +165,8 @@ def _note_uncounted(settings: ToolchainSettings, software: Mapping[str, Event]) 
     kinds = {"kernel": "probe", "preload": "preload", "python": "python"}
     names = [f"{name} ({kinds[event.means]})" for name, event in software.items() if event.means != "compiled"]
     if names and wrapper.is_first_note(settings, f"campaign only\0{names}"):
-        verb = "counts" if len(names) == 1 else "count"
-        print(
-            f"unperturbed cc: warning: {', '.join(names)} {verb} in a campaign only, not in what is compiled by hand",
-            file=sys.stderr,
-        )
+        what = f"{', '.join(names)} {'counts' if len(names) == 1 else 'count'} in a campaign only"
+        print(f"unperturbed cc: warning: {what}, not in what is compiled by hand", file=sys.stderr)
 
 
 def _warnings(report: SiteReport, software: Mapping[str, Event], *, linked: bool) -> Iterator[tuple[str, str]]:

@@ -87,19 +87,13 @@ def _machine(settings: ToolchainSettings, macros: Mapping[str, str], *, reads_at
     if settings.sham and "__x86_64__" in macros:
         raise HostError("sham builds with clang need AT&T's assembly: remove -masm=intel from the build's flags")
     if settings.sham:
-        raise HostError(
-            "sham builds are for x86-64 and AArch64: on other machines the length of an increment is not known"
-        )
+        unknown = "on other machines the length of an increment is not known"
+        raise HostError(f"sham builds are for x86-64 and AArch64: {unknown}")
     return ""
 
 
 def link_arguments(settings: ToolchainSettings, command: CompilerCommand) -> Added:
-    """Return what is added to a command that links.
-
-    A program gets the runtime's objects and the libraries they need. Counters of a program or shared library lie
-    between the first and the last object of its link, on pages of their own. Where the settings ask for a layout, it is
-    drawn.
-    """
+    """Return what is added to a command that links: the runtime for a program, and the bounds of pages of counters."""
     if not (command.executable or command.library):
         return Added()
     flags = [*machine_flags(command), *(["-DUNPERTURBED_STATIC"] if command.static else [])]
@@ -116,16 +110,13 @@ def link_arguments(settings: ToolchainSettings, command: CompilerCommand) -> Add
         after.append(_runtime_object(settings, command, flags, last))
     if command.executable and settings.runtime:
         after += [*(_EXPORTS if _takes_export(settings, command, flags) else ()), "-ldl", "-lrt"]
+    layout: LinkLayout | None = None
+    if settings.layout:
+        from unperturbed.instrument.layout import draw_layout  # noqa: PLC0415  only builds in several layouts need it
+
+        layout = draw_layout(command, settings.layout, settings.place("passing"))
     # An earlier -x would hold for the objects too.
-    return Added(tuple(before), ("-x", "none", *after) if after else (), _layout(settings, command))
-
-
-def _layout(settings: ToolchainSettings, command: CompilerCommand) -> LinkLayout | None:
-    if not settings.layout:
-        return None
-    from unperturbed.instrument.layout import draw_layout  # noqa: PLC0415  only builds in several layouts need it
-
-    return draw_layout(command, settings.layout, settings.place("passing"))
+    return Added(tuple(before), ("-x", "none", *after) if after else (), layout)
 
 
 def _runtime_object(settings: ToolchainSettings, command: CompilerCommand, flags: list[str], source: str) -> str:
@@ -205,6 +196,10 @@ _FOLLOWED = re.compile(
 _CHANGING = re.compile(
     r"-I.*|-i(?:quote|system|dirafter|nclude|macros).*|-fmodule.*|-ivfsoverlay.*|-fplugin.*|-include-pch.*"
 )
+_SEARCH_LISTS = (
+    r'^#include "\.\.\." search starts here:\n((?: .*\n)*)'
+    r"#include <\.\.\.> search starts here:\n((?: .*\n)*)End of search list"
+)
 _OWN_VARIABLES = ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH")
 
 
@@ -224,11 +219,8 @@ def record_include_dirs(settings: ToolchainSettings, command: CompilerCommand, l
     stamp = f"T{status.st_mtime_ns} {status.st_size}"
     if os.path.exists(path) and _content(path).startswith(stamp.encode() + b"\0"):
         return
-    fields = [
-        stamp,
-        *(f"K{flag}" for flag in flags),
-        *_asked([program, *flags, "-E", "-v", "-x", language, os.devnull]),
-    ]
+    asked = _asked([program, *flags, "-E", "-v", "-x", language, os.devnull])
+    fields = [stamp, *(f"K{flag}" for flag in flags), *asked]
     write_whole(path, "".join(f"{field}\0" for field in fields).encode("utf-8", "surrogateescape"))
 
 
@@ -236,12 +228,7 @@ def _asked(words: list[str]) -> list[str]:
     environment = {name: value for name, value in os.environ.items() if name not in _OWN_VARIABLES}
     code, _, stderr = captured(words, environment={**environment, "LC_ALL": "C"})
     text = stderr.decode("utf-8", "surrogateescape")
-    lists = re.search(
-        r'^#include "\.\.\." search starts here:\n((?: .*\n)*)#include <\.\.\.> search starts here:\n((?: '
-        r".*\n)*)End of search list",
-        text,
-        re.M,
-    )
+    lists = re.search(_SEARCH_LISTS, text, re.M)
     called = re.findall(r"^ .*[/\"]?(?:cc1(?:plus)?\"? |-cc1\"? ).*$", text, re.M)
     if code or lists is None or len(called) != 1 or lists[1] or "(framework directory)" in lists[2]:
         return ["U"]

@@ -13,19 +13,14 @@ from collections.abc import Mapping, Sequence
 
 from unperturbed.errors import HostError
 
-_IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
-"""Signals that the compiler shall meet as it would without us."""
-
+_IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)  # the compiler shall meet them as it would without us
 _KILLING = (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 _KILLED = re.compile(rb"(Killed|Terminated|Hangup) signal terminated program|unable to execute command: (Killed|Term)")
 """How the drivers of gcc and clang say that they have lost the compiler itself."""
 
 
 class Process:
-    """A command that runs beside us; its standard error, and with `output` its standard output, are ours to read.
-
-    make's job server comes in open files, so that all that may be inherited is.
-    """
+    """A command that runs beside us; its standard error, and with `output` its standard output, are ours to read."""
 
     def __init__(
         self,
@@ -115,6 +110,7 @@ def found_on_path(program: str) -> str:
 
 
 def _spawn(words: Sequence[str], actions: list[tuple[int, ...]], environment: Mapping[str, str] | None) -> int:
+    """Start a command; it inherits all open files that it may: make's job server is among them."""
     variables = os.environ if environment is None else environment
     try:
         return os.posix_spawnp(words[0], list(words), variables, file_actions=actions, setsigdef=_IGNORED_BY_PYTHON)

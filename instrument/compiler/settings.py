@@ -28,9 +28,7 @@ class ToolchainSettings(NamedTuple):
 
     metrics: tuple[Selected, ...]  # The software metrics that are compiled in
     runtime: tuple[str, ...]  # C sources compiled and linked into every program
-    # C sources compiled and linked first and last into every program and shared library: between them lie its
-    # counters.
-    bounds: tuple[str, ...]
+    bounds: tuple[str, ...]  # C sources linked first and last into what is linked: its counters lie between them
     sham: bool  # Put a no-op of the same length in the place of each increment: the layout without the counting
     layouts: bool  # Note every link, so that it can be made again in another layout
     folder: str  # Folder of settings, site log, cache and passing files
@@ -41,9 +39,8 @@ class ToolchainSettings(NamedTuple):
     def place(self, *names: str) -> str:
         """Return a path in the toolchain's folder.
 
-        It holds `sites` (the site log; the launcher appends sources without a site to `sites/passed`), `links` (links
-        that were noted), `noted` (marks of notes, each of which is printed once), `cache` (the runtime's objects,
-        answers of the compiler; its own folders in `cache/folders-…`) and `passing` (files of one wrapper run).
+        It holds `sites` (the site log; the launcher appends sources without a site to `sites/passed`), `links`, `noted`
+        (marks of notes, each of which is printed once), `cache` and `passing` (files of one wrapper run).
         """
         return os.path.join(self.folder, *names)
 
@@ -83,9 +80,8 @@ def read_settings(path: str) -> ToolchainSettings:
         with open(path, encoding="utf-8") as file:
             described: dict[str, Any] = json.load(file)
         if described["format"] != _FORMAT:
-            raise SpecError(
-                f"{path}: written by another version (format {described['format']}); write the toolchain again"
-            )
+            other = f"written by another version (format {described['format']})"
+            raise SpecError(f"{path}: {other}; write the toolchain again")
         folder = os.path.dirname(os.path.abspath(path))
         return ToolchainSettings(
             tuple(Selected(**{**metric, "need": Need.from_json(metric["need"])}) for metric in described["metrics"]),

@@ -81,9 +81,9 @@ def write_executables(
 ) -> None:
     """Write an executable for each compiler into the toolchain's folder; what is there and still right stays as it is.
 
-    What precedes a compiler (ccache) knows it by its time of change and its size, or by its content. Other
-    settings, and the same settings in a folder made anew, are another compiler: each executable holds a digest with a
-    random part, which also gives the fraction of the second in its time.
+    What precedes a compiler (ccache) knows it by its time of change and its size, or by its content. Other settings,
+    and a folder made anew, are another compiler: each executable holds a digest with a random part, which also gives
+    the fraction of the second in its time.
     """
     program = launcher_program(compilers["cc"], Path(settings.folder) / "cache")
     # What decides what is put into a program: the settings, this package, and the runtime.
@@ -96,11 +96,8 @@ def write_executables(
         digest = _digest([fields, shared])
         configuration = f"{target}.launch"
         present = target.read_bytes() if target.is_file() else b""
-        whole = (
-            present.startswith(b"#!")
-            if program is None
-            else Path(configuration).is_file() and not present.startswith(b"#!")
-        )
+        is_script = present.startswith(b"#!")
+        whole = is_script if program is None else Path(configuration).is_file() and not is_script
         if digest.encode() in present and whole:
             continue
         unique = f"{digest}-{os.urandom(8).hex()}"
@@ -109,10 +106,8 @@ def write_executables(
         else:
             write_whole(configuration, fields)
             content = _with_configuration(program.read_bytes(), configuration, unique)
-        changed = (
-            int(time.time()) * 10**9 + int(hashlib.blake2b(unique.encode(), digest_size=8).hexdigest(), 16) % 10**9
-        )
-        write_whole(str(target), content, executable=True, changed_ns=changed)
+        fraction = int(hashlib.blake2b(unique.encode(), digest_size=8).hexdigest(), 16) % 10**9
+        write_whole(str(target), content, executable=True, changed_ns=int(time.time()) * 10**9 + fraction)
 
 
 def launcher_program(compiler: Sequence[str], cache: Path) -> Path | None:
@@ -178,10 +173,8 @@ def _need_fields(need: Need) -> list[str]:
         fields.append(f"{_USES[need.use]}{need.used}")
     for glob in need.files:
         name = os.path.normpath(glob).rpartition("/")[2]
-        literal = re.split(r"[*?\[\]]", name)[-1]
-        fields.append(
-            f"{'F' if literal == name and name not in ('.', '..') else 'f'}{literal if name not in ('.', '..') else ''}"
-        )
+        literal = "" if name in (".", "..") else re.split(r"[*?\[\]]", name)[-1]
+        fields.append(f"{'F' if literal == name else 'f'}{literal}")
     return fields
 
 
@@ -262,20 +255,13 @@ def write_toolchain(
     layouts: bool = False,
     objects: Path | None = None,
 ) -> Toolchain:
-    """Write the compilers of a build.
+    """Write the compilers of a build, `cc` and `cxx`, with `settings.json`; a site log of other settings is removed.
 
-    `folder`: Made when missing; `settings.json`, `cc` and `cxx` are written there. A site log of other settings is
-    removed.
-    `software`: Name of each software metric → its event; the order gives the metrics' indices. Empty: nothing is
-    counted, programs are only linked with the runtime.
+    `software`: Name of each metric → its event, in the order of their indices. Empty: nothing is counted, programs are
+    only linked with the runtime.
     `compilers`: `cc` and `cxx` → the command behind each (`gcc`, `clang-16`, `ccache gcc`); gcc and g++ when missing.
-    `runtime`: C sources that are compiled by the same compiler and linked into every program.
-    `bounds`: Two C sources, linked first and last into every program and shared library, so that its counters fill
-    pages of their own.
-    `sham`: Put a no-op of the same length in the place of each increment: the layout of the program that counts,
-    without its counting.
+    `runtime`, `bounds`, `sham`, `objects`: As in `ToolchainSettings`.
     `layouts`: Note every link, for `relink`; and within `in_layout` link in another layout.
-    `objects`: Folder in which the runtime's objects are kept, so that other toolchains need not compile them again.
     """
     for name, command in compilers.items():
         if name not in _DEFAULT_COMPILERS:
@@ -362,8 +348,7 @@ def _python() -> list[str]:
     """Return the command that runs the wrapper.
 
     -I: neither the build's PYTHON… variables nor a module in its folder may change what runs; so the packages' places
-    are given. -S: a virtual environment's start-up files would cost every file 2 ms; they are read where the places
-    are unknown.
+    are given. -S: a virtual environment's start-up files would cost every file 2 ms.
     """
     places = {Path(place).absolute() for place in unperturbed.instrument.__path__}
     clang = importlib.util.find_spec("clang")

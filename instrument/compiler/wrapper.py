@@ -1,7 +1,5 @@
 """The instrumenting compiler wrapper: stands for the project's compiler in any build system.
 
-``python -m unperturbed.instrument.compiler.wrapper --settings FILE -- COMPILER ARGUMENTS…``
-
 For a source that may hold a site of a selected event::
 
     COMPILER -E               the preprocessed text
@@ -27,7 +25,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
 from unperturbed.errors import SpecError, UnperturbedError
 from unperturbed.instrument.command_line import (
@@ -63,11 +61,8 @@ _TELLING = ("-M", "-W", "-X", "-H", "-Q", "-pedantic", "--", "-fd", "-fs", "-ft"
 _TELLING_VARIABLES = {"DEPENDENCIES_OUTPUT", "SUNPRO_DEPENDENCIES"}
 
 
-class _Rewritten(NamedTuple):
-    """One source's record, and its rewritten text (None: it is compiled as it is)."""
-
-    record: SourceRecord
-    text: bytes | None
+_Rewritten = tuple[SourceRecord, bytes | None]
+"""One source's record, and its rewritten text (None: it is compiled as it is)."""
 
 
 def main(arguments: list[str]) -> int:
@@ -155,7 +150,7 @@ def _instrument(
         rewritten = {
             source: _rewrite(settings, command, source, text)
             if may_count[source]
-            else _Rewritten(_record(command, source, PASSED_OVER), None)
+            else (_record(command, source, PASSED_OVER), None)
             for source, text in texts.items()
         }
     finally:
@@ -164,8 +159,8 @@ def _instrument(
     if code:
         _show(diagnostics)
         return code, []
-    records = {source: result.record for source, result in rewritten.items()}
-    rewritten_texts = {source: result.text for source, result in rewritten.items() if result.text is not None}
+    records = {source: record for source, (record, _) in rewritten.items()}
+    rewritten_texts = {source: text for source, (_, text) in rewritten.items() if text is not None}
     if rewritten_texts:
         code, errors = _compile(settings, command, rewritten_texts, added)
         if code == 0:
@@ -179,16 +174,10 @@ def _instrument(
 
 
 def _only_errors(command: CompilerCommand) -> bool:
-    """Return whether reading the original source can only report errors: no warning, no file beside the object.
-
-    The rewritten text has the same errors, and then the original command shows them.
-    """
+    """Return whether reading the original source can only report errors, which the rewritten text has too."""
     options = [word for word in command.arguments if word.startswith("-")]
-    return (
-        "-w" in options
-        and not any(word.startswith(_TELLING) for word in options)
-        and not _TELLING_VARIABLES & os.environ.keys()
-    )
+    tells = any(word.startswith(_TELLING) for word in options) or bool(_TELLING_VARIABLES & os.environ.keys())
+    return "-w" in options and not tells
 
 
 def _preprocess(command: CompilerCommand, source: CommandSource) -> PreprocessedText | None:
@@ -217,7 +206,7 @@ def _rewrite(
 
         found = find_sites(parsed, facts.standard, settings.metrics)
     except UnreadableError as error:
-        return _Rewritten(_record(command, source, NOT_INSTRUMENTED, str(error)), None)
+        return _record(command, source, NOT_INSTRUMENTED, str(error)), None
     sites = [_site(settings, text, site.metric, slot, site.point.at) for slot, site in enumerate(found.sites)]
     places = found.uncounted
     uncounted = [_site(settings, text, place.metric, 0, place.at)._replace(text=place.reason) for place in places]
@@ -230,9 +219,9 @@ def _rewrite(
         names={kind: tuple(sorted(each)) for kind, each in names.items()},
     )
     if not found.sites:
-        return _Rewritten(record, None)
+        return record, None
     how = {"source": source.path, "language": language, "machine": facts.machine}
-    return _Rewritten(record, rewrite(text, found.sites, settings.metrics, **how, sham=settings.sham))
+    return record, rewrite(text, found.sites, settings.metrics, **how, sham=settings.sham)
 
 
 def _compile(

@@ -104,20 +104,17 @@ class Event:
     def to_json(self) -> dict[str, object]:
         """Return the mapping that `parse_event` reads back."""
         *outer, key = event_kinds()[self.kind].keys
-        rate = {} if self.max_rate == DEFAULT_MAX_RATE else {"max_rate": self.max_rate}
-        described: dict[str, object] = {key: self.target, **rate}
+        described: dict[str, object] = {key: self.target}
+        if self.max_rate != DEFAULT_MAX_RATE:
+            described["max_rate"] = self.max_rate
+        if outer:
+            described = {outer[0]: described}
         filters = {key: getattr(self, name) for key, name in _FILTERS.items()}
-        return {
-            **({outer[0]: described} if outer else described),
-            **{key: value for key, value in filters.items() if value not in (None, "plain")},
-        }
+        return described | {key: value for key, value in filters.items() if value not in (None, "plain")}
 
 
 def select(name: str, number: int, event: Event) -> Selected:
-    """Return a metric as the compiler's wrapper needs it.
-
-    Result: The event's parts, what a text must contain to hold a site, and where the kind is loaded from.
-    """
+    """Return a metric as the compiler's wrapper needs it."""
     kind = compiled_kind(event.kind)
     parts = (event.kind, event.target, event.within, event.file, event.add, event.threads)
     return Selected(name, number, *parts, kind.need(event), *loader_of(kind))
@@ -182,9 +179,8 @@ def _read_group(key: str, value: object) -> Event:
     unknown = [name for name in value if name not in kinds and not (has_rate and name == "max_rate")]
     chosen = [name for name in kinds if name in value]
     if unknown or len(chosen) != 1:
-        raise SpecError(
-            f"{form}, with one of {', '.join(kinds)}" + (f"; unknown key {unknown[0]!r}" if unknown else "")
-        )
+        fault = f"; unknown key {unknown[0]!r}" if unknown else ""
+        raise SpecError(f"{form}, with one of {', '.join(kinds)}{fault}")
     rate = value.get("max_rate", DEFAULT_MAX_RATE)
     if not isinstance(rate, int) or isinstance(rate, bool) or rate < 1:
         raise SpecError(f"max_rate: {rate!r} is not a number of hits per second, such as {DEFAULT_MAX_RATE}")
@@ -204,10 +200,8 @@ def _useless_filters(event: Event, key: str, mapping: Mapping[str, object]) -> I
 def _unknown_key(key: str) -> str:
     near = nearest(key, [*event_keys(), *_FILTERS], limit=1)
     hint = f"; did you mean {near[0]!r}?" if near else ";"
-    return (
-        f"unknown key {key!r} in an event{hint} an event has one of {', '.join(event_keys())}, and may have "
-        f"{', '.join(_FILTERS)}"
-    )
+    has = f"an event has one of {', '.join(event_keys())}, and may have {', '.join(_FILTERS)}"
+    return f"unknown key {key!r} in an event{hint} {has}"
 
 
 def _text(key: str, value: object) -> str:

@@ -167,6 +167,8 @@ class CompiledKind(EventKind):
         Sites are inside expressions and declarations, so that a body's walk must enter these.
     reads_records : bool
         Names of targets include a record's typedefs.
+    use : {"defined", "called", "written"}
+        What must happen to the target's name in a text that holds a site.
     named : tuple of str
         What a target may name: `function`, `variable`, `field`, `label`, `loop`, `line`.
     enumerating : tuple of tuple of str
@@ -188,6 +190,7 @@ class CompiledKind(EventKind):
     within_bodies: ClassVar[bool] = True
     reads_expressions: ClassVar[bool] = False
     reads_records: ClassVar[bool] = False
+    use: ClassVar[str] = "defined"
     named: ClassVar[tuple[str, ...]] = ("function",)
     enumerating: ClassVar[tuple[tuple[str, str], ...]] = (("enter", "*"),)
     written_as: ClassVar[str] = ""
@@ -214,12 +217,11 @@ class CompiledKind(EventKind):
     @classmethod
     def need(cls, event: Event) -> Need:
         """Return what a text must contain to hold a site."""
-        return need_of_name(event, event.target)
+        return need_of_name(event, event.target, use=cls.use)
 
     @classmethod
-    def line_of(cls, target: str) -> LineTarget | None:
+    def line_of(cls, target: str) -> LineTarget | None:  # noqa: ARG003  kinds of lines use it
         """Return file and line of a target that names these; None for others."""
-        del target
         return None
 
     @classmethod
@@ -243,7 +245,7 @@ class CompiledKind(EventKind):
         return target
 
     @classmethod
-    def propose(cls, target: str, names: Mapping[str, set[str]], words: Sequence[str]) -> set[str]:
+    def propose(cls, target: str, names: Mapping[str, set[str]], words: Sequence[str]) -> set[str]:  # noqa: ARG003
         """Return targets that may have been meant, whether they have a site or not.
 
         Parameters
@@ -260,25 +262,21 @@ class CompiledKind(EventKind):
         set of str
             Only those that are near the target will be tried.
         """
-        del target, words
         return names.get("function", set())
 
     @classmethod
-    def propose_further(cls, words: Sequence[str]) -> Sequence[str]:
+    def propose_further(cls, words: Sequence[str]) -> Sequence[str]:  # noqa: ARG003
         """Return targets to try in a source where none of the proposed has a site."""
-        del words
         return ()
 
     @classmethod
     def explain(cls, event: Event, names: BuildNames) -> str:
         """Return why a target has no site where the kind knows more than the nearest names; '' where it does not."""
-        target = event.target.partition("#")[0]
-        overloads = [
-            name for name in names.parsed("overload") if name_matches(name.partition("(")[0], target.partition("(")[0])
-        ]
-        if "(" in target and overloads:
+        plain, has_parameters, _ = event.target.partition("#")[0].partition("(")
+        overloads = [name for name in names.parsed("overload") if name_matches(name.partition("(")[0], plain)]
+        if has_parameters and overloads:
             return f"overloads of that name: {first_of(sorted(overloads), 12)}"
-        scope = target.partition("(")[0].rpartition("::")[0]
+        scope = plain.rpartition("::")[0]
         lambdas = [name for name in names.parsed("lambda") if scope and name_matches(name.rpartition("::")[0], scope)]
         return f"its lambdas are {first_of(sorted(lambdas), 12)}" if lambdas else ""
 
@@ -325,8 +323,7 @@ class InsertionPoint(NamedTuple):
     # `block`: a statement may be inserted at `start`. `bare`: a prefix that makes one statement of what follows.
     # `expression`: the text from `start` to `end` is one expression. `gauge`: a declaration may be inserted.
     form: str
-    # start, end: Byte offsets.
-    start: int
+    start: int  # Byte offset
     end: int
     at: int  # Byte offset that gives file and line of the event
 
@@ -337,8 +334,7 @@ class ParsedFunction(NamedTuple):
     names: tuple[str, ...]  # Qualified names, the usual one first; the last one with parameter types, `ns::f(int,char)`
     cursor: Any  # libclang's cursor
     body: Any  # Cursor of the body's compound statement
-    # start, end: Byte offsets of the whole definition.
-    start: int
+    start: int  # Byte offset of the whole definition
     end: int
     opening: int  # Offset behind the body's `{`, where a statement may be inserted
     closing: int  # Offset of the body's `}`
@@ -350,9 +346,8 @@ class ParsedFunction(NamedTuple):
 class Body(NamedTuple):
     """Contents of a function's body in the order of the text, without those of nested functions."""
 
-    # loops, returns: Iterations of loops; return statements and the end.
-    loops: list[InsertionPoint]
-    returns: list[InsertionPoint]
+    loops: list[InsertionPoint]  # Iterations of loops
+    returns: list[InsertionPoint]  # Return statements and the end
     labels: list[tuple[str, InsertionPoint]]  # Labels by name
     statements: list[tuple[Any, InsertionPoint]]  # Every statement, by its cursor
     assignments: list[tuple[InsertionPoint, Any]]  # Assignments, with the cursors of their left sides

@@ -1,7 +1,4 @@
-"""How a target's name is compared with names and files in the source text.
-
-Only plain functions on strings: the wrapper loads this for every file of a build.
-"""
+"""How a target's name is compared with names and files in the source text; loaded for every file of a build."""
 
 from __future__ import annotations
 
@@ -105,7 +102,7 @@ def last_part(target: str) -> str:
 def needed_words(name: str) -> list[str]:
     """Return literal pieces that must all occur in a text which holds what a qualified name or glob stands for.
 
-    A glob gives its longest literal run a component; a lambda's number is ours and is in no text.
+    A glob gives its longest literal run per component; a lambda's number is ours and is in no text.
     """
     if "operator" in name:
         return ["operator"]
@@ -119,10 +116,7 @@ def needed_words(name: str) -> list[str]:
 
 @lru_cache(maxsize=4096)
 def _glob(pattern: str) -> tuple[str, bool]:
-    """Return a target as `fnmatch` takes it, and whether it holds no sign of a glob.
-
-    * is a glob sign in place of a whole parameter, but not after a type.
-    """
+    """Return a target as `fnmatch` takes it, and whether it has no glob: `*` is one for a parameter, not in a type."""
     wanted = _VERBATIM.sub(lambda found: re.sub(r"(?<![(,])\*|[?[]", r"[\g<0>]", found[0]), _normalised(pattern))
     return wanted, not any(sign in wanted for sign in "*?[")
 
@@ -136,9 +130,7 @@ class Need(NamedTuple):
     """Words that a text must contain to hold a site of one event."""
 
     words: tuple[str, ...]  # All must occur
-    # The one of them that must occur in the function that holds the site: of the innermost name; '' when a glob hides
-    # it.
-    inner: str
+    inner: str  # The one of the innermost name, which the function of the site must hold; '' when a glob hides it
     used: str  # A name that must not only be declared; '' when a glob hides it
     use: str  # What must happen to it: `defined`, `called`, `written`, or for a variable `stored`
     files: tuple[str, ...]  # Globs; for each a line marker must name such a file
@@ -154,8 +146,7 @@ class Selected(NamedTuple):
 
     name: str  # The metric's name
     number: int  # Its number among all software metrics
-    kind: str  # As in `Event`, like `target`, `within`, `file`, `add` and `threads`
-    # target, within, file, add, threads: The event's parts; `within`, `file` and `add` may be None.
+    kind: str  # As in `Event`, like the next five
     target: str
     within: str | None
     file: str | None

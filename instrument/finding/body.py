@@ -34,10 +34,7 @@ _UNEVALUATED = re.compile(
 
 
 def assigned(cursor: Any, data: bytes) -> Any | None:
-    """Return the left side of an assignment, compound assignment, ++ or --; None for any other expression.
-
-    C++ operators of classes (`operator=`, `operator+=`, `operator++`, …) are assignments too when written as operators.
-    """
+    """Return the left side of an assignment, ++ or -- (of a class's operators too); None for any other expression."""
     kind = cursor.kind
     if kind not in OPERATIONS:
         return None
@@ -65,8 +62,7 @@ def address_taken(cursor: Any, data: bytes) -> Any | None:
 def objects(expression: Any, data: bytes) -> Iterator[Any]:
     """Yield the declarations of the fields and the variable whose own storage an lvalue designates, innermost first.
 
-    `s.a[2].b` lies within field b, within field a and within variable s; `p->a` lies within field a alone, for p is
-    only read.
+    `s.a[2].b` lies within field b, field a and variable s; `p->a` within field a alone, for p is only read.
     """
     cursor: Any | None = expression
     while cursor is not None:
@@ -106,12 +102,8 @@ def _chosen(expression: Any) -> Any | None:
     if expression.kind != CursorKind.GENERIC_SELECTION_EXPR:
         return expression.referenced
     _, *choices = children_of(expression)
-    found = {
-        choice.referenced.hash: choice.referenced
-        for choice in choices
-        if choice.referenced and choice.type == expression.type
-    }
-    return next(iter(found.values())) if len(found) == 1 else None
+    alike = [choice.referenced for choice in choices if choice.referenced and choice.type == expression.type]
+    return alike[0] if len({function.hash for function in alike}) == 1 else None
 
 
 def unevaluated(data: bytes, start: int, end: int) -> list[tuple[int, int]]:
@@ -175,18 +167,15 @@ _EXPRESSION, _IN_BLOCK, _BARE = range(3)
 class _Node(NamedTuple):
     """A cursor to visit."""
 
-    cursor: Any  # libclang's cursor
-    position: int = _EXPRESSION  # Its position: `_EXPRESSION`, `_IN_BLOCK` or `_BARE`
+    cursor: Any
+    position: int = _EXPRESSION  # `_EXPRESSION`, `_IN_BLOCK` or `_BARE`
     anchor: int | None = None  # Where a statement before it would go; at its start by default
     variable: Any = None  # The variable that it initialises
     in_block: bool = False  # It is in a declaration between braces
 
 
 def read_body(function: ParsedFunction, data: bytes, *, expressions: bool = True) -> Body:
-    """Walk through a function's body (and a constructor's initialisers).
-
-    `expressions`: Look into declarations and expressions too; else `assignments`, `calls`, `addresses` and `variables`
-    stay empty, and lambdas uncounted.
+    """Walk through a function's body (and a constructor's initialisers), with or without declarations and expressions.
 
     Left out is what only the compiler evaluates: operands of sizeof, typeof and decltype, static_assert, the condition
     of `if constexpr`, constexpr variables, case labels. `do … while (0)` is a way to write macros, not a loop.
@@ -318,8 +307,8 @@ class _Reader:
         if kind == CursorKind.IF_STMT:
             return self._branches(cursor, children)
         if kind == CursorKind.VAR_DECL:
-            before_name = self._data[span(cursor)[0] : max(span(cursor)[0], cursor.location.offset)]
-            if _CONSTEXPR.search(before_name):
+            start = span(cursor)[0]
+            if _CONSTEXPR.search(self._data, start, max(start, cursor.location.offset)):
                 # Its value is made by the compiler, but a lambda in it may be called by the program.
                 children = [child for child in children if _is_lambda(child)]
             return [_Node(child, variable=cursor) for child in children]

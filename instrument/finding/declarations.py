@@ -79,12 +79,7 @@ def function_of(cursor: Any, data: bytes, outer: ParsedFunction | None = None) -
 
 
 def lambda_of(cursor: Any, data: bytes, outer: ParsedFunction, number: int, variable: str) -> ParsedFunction | None:
-    """Return the function of a lambda expression.
-
-    `cursor`: libclang's cursor.
-    `number`: It is the nth lambda of `outer`, from 1; its first name is `outer::lambda<n>`.
-    `variable`: Name of the variable that it initialises ('' when none), which gives a second name.
-    """
+    """Return the nth lambda of a function, `outer::lambda<n>`; a second name has the variable that it initialises."""
     body = _body(cursor)
     if body is None:
         return None

@@ -73,10 +73,7 @@ def is_definition(variable: Any, *, is_cxx: bool) -> bool:
 
 
 def gauge_of(variable: Variable, target: GaugeTarget, data: bytes, standard: str) -> tuple[InsertionPoint, Gauge] | str:
-    """Return the place and the content of a variable's entry, or the reason why there can be none.
-
-    Result: The entry, or the reason.
-    """
+    """Return the place and the content of a variable's entry, or the reason why there can be none."""
     cursor = variable.cursor
     try:
         _check_storage(cursor, data, variable.function, in_block=variable.in_block)
@@ -167,10 +164,8 @@ def _field(place: _Place, name: str, shown: str) -> _Place:
     found = _find_field(place.type, name)
     if found is None:
         names = _field_names(place.type)
-        known = (
-            f"; it has {', '.join(names[:_SHOWN_FIELDS])}{', …' if len(names) > _SHOWN_FIELDS else ''}" if names else ""
-        )
-        raise _UngaugeableError(f"{shown} has no field {name}{known}")
+        listed = [*names[:_SHOWN_FIELDS], *("…" for _ in names[_SHOWN_FIELDS : _SHOWN_FIELDS + 1])]
+        raise _UngaugeableError(f"{shown} has no field {name}" + (f"; it has {', '.join(listed)}" if names else ""))
     field, offset, closed = found
     if field.is_bitfield():
         raise _UngaugeableError(f"{shown}.{name} is a bit field: it has no address")
@@ -195,9 +190,8 @@ def _find_field(record: Any, name: str) -> tuple[Any, int | None, bool] | None:
             inner = _find_field(base.type.get_canonical(), name)
             if inner is not None:
                 if conf.lib.clang_isVirtualBase(base):
-                    raise _UngaugeableError(
-                        f"{name} belongs to a virtual base class: it has no fixed place in its object"
-                    )
+                    where = "it has no fixed place in its object"
+                    raise _UngaugeableError(f"{name} belongs to a virtual base class: {where}")
                 return inner[0], None, inner[2] or base.access_specifier in _CLOSED
     return None
 
@@ -229,11 +223,8 @@ def _signedness(kind: Any, shown: str) -> str:
         raise _UngaugeableError(f"{shown} is a {kind.spelling}; name a part of it" + (f": {names}" if names else ""))
     if kind.kind in _ARRAYS:
         raise _UngaugeableError(f"{shown} is an array; name an element of it: {shown}[0]")
-    if kind.kind in _FLOATING:
-        raise _UngaugeableError(
-            f"{shown} is a floating-point number; a gauge is an integer, an enumerator or a pointer"
-        )
-    raise _UngaugeableError(f"{shown} is of type {kind.spelling}; a gauge is an integer, an enumerator or a pointer")
+    what = "a floating-point number" if kind.kind in _FLOATING else f"of type {kind.spelling}"
+    raise _UngaugeableError(f"{shown} is {what}; a gauge is an integer, an enumerator or a pointer")
 
 
 def _atomic_value(record: Any) -> Any | None:
@@ -266,22 +257,17 @@ def _gauge(variable: Any, place: _Place, standard: str, is_signed: str) -> Gauge
             raise _UngaugeableError(f"{variable.spelling} is private; its address can be taken from C++11 on")
         # Access is not checked where a template is instantiated explicitly (C++11, 14.7.2/12).
         tag = f"struct __unperturbed_tag_{variable.location.offset}"
-        before = (
-            f"{tag}; constexpr const volatile void *__unperturbed_open({tag} *); "
-            f"template struct __unperturbed_opener<{tag} *, decltype({name}), &{name}, {whole}>; "
-        )
-        return Gauge(
-            before, f"(const volatile char *)__unperturbed_open(({tag} *)0){behind}", str(size), is_signed, opens=True
-        )
+        before = f"{tag}; constexpr const volatile void *__unperturbed_open({tag} *); "
+        before += f"template struct __unperturbed_opener<{tag} *, decltype({name}), &{name}, {whole}>; "
+        address = f"(const volatile char *)__unperturbed_open(({tag} *)0){behind}"
+        return Gauge(before, address, str(size), is_signed, opens=True)
     if place.closed:
         check = f"typedef char __unperturbed_size_{variable.location.offset}[sizeof({name})=={whole}?1:-1]; "
-        return Gauge(
-            check, f"(const volatile char *)__builtin_addressof({name}){behind}", str(size), is_signed, opens=False
-        )
+        address = f"(const volatile char *)__builtin_addressof({name}){behind}"
+        return Gauge(check, address, str(size), is_signed, opens=False)
     part = f"{name}{place.text}"
-    return Gauge(
-        "", f"__builtin_addressof({part})" if is_cxx else f"&{part}", f"sizeof({part})", is_signed, opens=False
-    )
+    address = f"__builtin_addressof({part})" if is_cxx else f"&{part}"
+    return Gauge("", address, f"sizeof({part})", is_signed, opens=False)
 
 
 def _is_closed(variable: Any) -> bool:

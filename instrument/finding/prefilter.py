@@ -20,19 +20,15 @@ if TYPE_CHECKING:
 TRAILERS = frozenset(b"__attribute__ __attribute __asm__ asm __asm noexcept throw __extension__".split())
 """Words that stand behind a declaration."""
 
-BEFORE_EXPRESSION = frozenset(
-    b"return else do case throw co_return co_yield co_await and or not xor compl bitand bitor "
-    b"__extension__ new delete sizeof __real__ "
-    b"__imag__ __real __imag".split()
-)
+_BEFORE = b"""
+    return else do case throw co_return co_yield co_await and or not xor compl bitand bitor __extension__ new delete
+    sizeof __real__ __imag__ __real __imag
+"""
+BEFORE_EXPRESSION = frozenset(_BEFORE.split())
 """Behind these an expression may begin, though they are words."""
 
-DECLARING = frozenset(
-    (
-        b"extern static inline const volatile unsigned signed void char short int long float double struct union enum "
-        b"typedef"
-    ).split()
-)
+_TYPES = b"void char short int long float double struct union enum typedef"
+DECLARING = frozenset((b"extern static inline const volatile unsigned signed " + _TYPES).split())
 """What follows such a word, as far as words and * go, is a declaration."""
 
 _BEHIND_VARIABLE = frozenset((b"=", b";", b"[", b",", b"{", b"(", b")", b":")) | TRAILERS
@@ -83,12 +79,10 @@ def _may_define(data: bytes, name: bytes) -> bool:
 def _may_call(data: bytes, name: bytes) -> bool:
     """Return whether some occurrence looks like a call, which none in a declaration `T f` or `extern T *f` does."""
     for found in words_like(data, name):
-        behind = next_token(data, found.end())[0]
-        chosen = behind == b"," and data[max(0, found.start() - 80) : found.start()].rstrip().endswith(
-            b":"
-        )  # by _Generic
-        if behind in (b"(", b")", b"<") or chosen:
-            before = _WORD_BEFORE.search(data, max(0, found.start() - 80), found.start())
+        behind, near = next_token(data, found.end())[0], max(0, found.start() - 80)
+        chosen_by_generic = behind == b"," and data[near : found.start()].rstrip().endswith(b":")
+        if behind in (b"(", b")", b"<") or chosen_by_generic:
+            before = _WORD_BEFORE.search(data, near, found.start())
             if (before is None or before[1] in BEFORE_EXPRESSION) and not _is_declared(data, found.start()):
                 return True
     return False
@@ -150,11 +144,8 @@ class Selection:
             self.by_kind.setdefault(kind, []).append((index, metric))
         # Indices of those that happen within bodies, not at their beginnings alone; that count in system headers too.
         self.within_bodies = frozenset(index for index, _, kind in each if kind.within_bodies)
-        self.reaching_system = frozenset(
-            index
-            for index, metric, kind in each
-            if metric.file is not None or kind.reaches_system_headers(metric.target)
-        )
+        reaching = [metric.file is not None or kind.reaches_system_headers(metric.target) for _, metric, kind in each]
+        self.reaching_system = frozenset(index for index, reaches in enumerate(reaching) if reaches)
         self._text = text
         self._lines = {index: place for index, metric, kind in each if (place := kind.line_of(metric.target))}
         # Of a piece of the text only the innermost name is required; namespaces and classes may be opened before it.

@@ -1,8 +1,7 @@
 """Preprocessed text: file and line that each byte came from, as much of the grammar as brackets need, and its tree.
 
-libclang reads the syntax tree. It is not the compiler that will compile the text, so it meets words it does not know
-(gcc's own builtins and attributes in system headers, above all). Shims make most of them readable; what stays
-unreadable is kept as a list of places.
+libclang reads the tree. It is not the compiler that will compile the text, so it meets words it does not know (gcc's
+own builtins and attributes, above all). Shims make most of them readable; what stays unreadable is a list of places.
 """
 
 from __future__ import annotations
@@ -69,30 +68,20 @@ class PreprocessedText:
 
     def user_text(self) -> bytes:
         """Return the text without directives and without what came from system headers."""
-        if not self._starts:
-            return _DIRECTIVE.sub(b"", self.data)
-        ends = [*self._starts[1:], len(self.data)]
-        pieces = [self.data[: self._starts[0]]]
-        pieces += [
-            self.data[start:end]
-            for start, end, (_, _, system) in zip(self._starts, ends, self._origins, strict=True)
-            if not system
-        ]
-        return _DIRECTIVE.sub(b"", b"".join(pieces))
+        bounds = [0, *self._starts, len(self.data)]
+        systems = [False, *(system for _, _, system in self._origins)]
+        pieces = zip(bounds, bounds[1:], systems, strict=False)
+        return _DIRECTIVE.sub(b"", b"".join(self.data[start:end] for start, end, system in pieces if not system))
 
     def user_files(self) -> set[str]:
         """Return the files that the line markers name, system headers and the compiler's own entries left out."""
-        return {
-            file
-            for file, _, system in self._origins
-            if not system and not file.startswith("<") and not file.endswith("//")
-        }
+        user = {file for file, _, system in self._origins if not system}
+        return {file for file in user if not file.startswith("<") and not file.endswith("//")}
 
     def prologue_offset(self) -> int:
-        """Return where to insert text that must not be the first: after the marker that names the main file.
+        """Return where to insert text that must not be the first: after the marker that names the main file, if any.
 
-        A compiler takes the main file's name from the very first line marker (and gcc the folder from a second, `# 1
-        "/dir//"`). 0 when the text starts with no marker.
+        A compiler takes that name from the very first line marker, and gcc the folder from a second, `# 1 "/dir//"`.
         """
         first = _MARKER.match(self.data)
         if first is None:
@@ -153,8 +142,7 @@ def _unescaped(name: bytes) -> str:
 _PATH = "/preprocessed"
 _SHIMS_PATH = "/shims.h"
 
-_SHIMS = """typedef float _Float32; typedef double _Float64; typedef double _Float32x; typedef long double _Float64x;
-"""
+_SHIMS = "typedef float _Float32; typedef double _Float64; typedef double _Float32x; typedef long double _Float64x;\n"
 _FLOAT128 = "typedef __float128 _Float128;\n"
 
 _MACROS = (
@@ -218,11 +206,9 @@ def parse(text: PreprocessedText, language: str, facts: Facts) -> ParsedText:
     if facts.target:
         arguments += ["-target", facts.target]
     shims = _SHIMS + (_FLOAT128 if facts.target.startswith(("x86_64", "i686")) else "")
+    files = [(_PATH, _readable(text.data)), (_SHIMS_PATH, shims.encode())]
     try:
-        index = cindex.Index.create()
-        unit = index.parse(
-            _PATH, args=arguments, unsaved_files=[(_PATH, _readable(text.data)), (_SHIMS_PATH, shims.encode())]
-        )
+        unit = cindex.Index.create().parse(_PATH, args=arguments, unsaved_files=files)
     except cindex.LibclangError as error:
         raise HostError(f"libclang cannot be loaded: {error}") from None
     except cindex.TranslationUnitLoadError:

@@ -1,8 +1,7 @@
 """The counting text itself, and putting it into a preprocessed text without moving a line.
 
-The form of an increment matters more than anything else here. A plain `c++` is sunk out of loops by gcc and clang at
--O2, so that samples taken in the middle of a run read 0; a volatile increment is three instructions. One `incq` in an
-asm statement is one instruction, and stays where it is put.
+A plain `c++` is sunk out of loops by gcc and clang at -O2, so that samples taken in the middle of a run read 0; a
+volatile increment is three instructions. One `incq` in an asm statement is one instruction, and stays where it is put.
 
 In a sham build each asm statement keeps its operands, so that the compiler chooses the same code around it, and emits
 no-ops of the length of its instructions instead of them: the layout of the program that counts, without its counting.
@@ -80,21 +79,16 @@ def rewrite(
     machine: str,
     sham: bool = False,
 ) -> bytes:
-    """Return the text with counters and gauges in it.
+    """Return the text with counters and gauges in it; file and line of all code stay.
 
     `machine`: As in `Facts`: how to count. On other machines than those it names, a volatile addition (several
     instructions; on 32-bit machines a sample may fall between the halves of a carry), or an atomic one.
-    `sham`: Count nothing, in the same place and length; for the machines that `Facts` names.
-
-    Nothing inserted holds a line break but the prologue, which brings its own line markers: file and line of all code
-    stay.
     """
     counted = [site for site in sites if site.gauge is None]
     insertions: list[tuple[int, int, int, bytes]] = []
     for slot, site in enumerate(counted):
-        statement = _statement(
-            f"{_COUNTS}[{slot}]", site, machine, exact=metrics[site.metric].threads == "exact", sham=sham
-        )
+        exact = metrics[site.metric].threads == "exact"
+        statement = _statement(f"{_COUNTS}[{slot}]", site, machine, exact=exact, sham=sham)
         # (void)0: clang evaluates ({…}) in a constant expression only if it ends with an expression.
         counting = f"if(!__builtin_is_constant_evaluated()){{{statement}}}(void)0;" if site.guarded else statement
         start, end = site.point.start, site.point.end
@@ -122,10 +116,7 @@ def _inserted(data: bytes, insertions: list[tuple[int, int, int, bytes]]) -> byt
 
 
 def _entries(sites: Sequence[Site], metrics: Sequence[Selected], language: str) -> list[tuple[int, int, int, bytes]]:
-    """Return the gauges' entries.
-
-    No code refers to them; linkers keep them for the bounds of their section (`retain`: lld too).
-    """
+    """Return the gauges' entries; linkers keep them for the bounds of their section (`retain`: lld too)."""
     entries = []
     written: set[str] = set()
     kind = "struct ::__unperturbed_gauge" if language == "c++" else "struct __unperturbed_gauge"
@@ -135,12 +126,9 @@ def _entries(sites: Sequence[Site], metrics: Sequence[Selected], language: str) 
         before = "" if site.gauge.before in written else site.gauge.before
         written.add(site.gauge.before)
         values = f"{site.gauge.address},{metrics[site.metric].number}u,{site.gauge.bytes},{site.gauge.is_signed}"
-        entry = (
-            f"{before}static {kind} __unperturbed_gauge_{number} "
-            f'__attribute__((section("unperturbed_gauges"),used,retain,'
-            f"aligned(__alignof__(void *))))={{{values}}};"
-        )
-        entries.append((site.point.start, 1, number, f" {entry}".encode()))
+        attributes = 'section("unperturbed_gauges"),used,retain,aligned(__alignof__(void *))'
+        name = f"__unperturbed_gauge_{number} __attribute__(({attributes}))"
+        entries.append((site.point.start, 1, number, f" {before}static {kind} {name}={{{values}}};".encode()))
     return entries
 
 

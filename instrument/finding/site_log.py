@@ -34,8 +34,7 @@ class LoggedSite(NamedTuple):
 
     metric: str  # The metric's name
     slot: int  # Index among the counters of its source
-    # file, line: As in the line markers.
-    file: str
+    file: str  # As in the line markers
     line: int
     text: str  # What is written there
 
@@ -43,12 +42,11 @@ class LoggedSite(NamedTuple):
 class SourceRecord(NamedTuple):
     """The log of one run of the wrapper on one source."""
 
-    # source, output, folder: As the command named them; the folder where it ran.
-    source: str
-    output: str
-    folder: str
-    state: str  # `instrumented`, `passed over` or `not instrumented`; the reason of the last
-    reason: str = ""
+    source: str  # As the command named it
+    output: str  # As the command named it
+    folder: str  # Where the command ran
+    state: str  # `instrumented`, `passed over` or `not instrumented`
+    reason: str = ""  # Of the last of these
     sites: tuple[LoggedSite, ...] = ()  # Where metrics count
     # Where a metric's event may happen uncounted; `text` is the reason.
     uncounted: tuple[LoggedSite, ...] = ()
@@ -149,6 +147,5 @@ def _by_metric(sites: Any) -> dict[str, tuple[LoggedSite, ...]]:
 def _read(described: dict[str, Any]) -> SourceRecord:
     sites = {key: tuple(LoggedSite(**site) for site in described[key]) for key in ("sites", "uncounted")}
     names = {kind: tuple(names) for kind, names in described["names"].items()}
-    return SourceRecord(
-        **{**described, **sites, "names": names, "include_folders": tuple(described["include_folders"])}
-    )
+    folders = tuple(described["include_folders"])
+    return SourceRecord(**{**described, **sites, "names": names, "include_folders": folders})

@@ -49,7 +49,7 @@ _CONSTANT = re.compile(rb"\b(?:constexpr|consteval)\b")
 class Site(NamedTuple):
     """A place where one metric counts, or a variable that it reads."""
 
-    metric: int  # Index of the metric
+    metric: int  # Its index
     point: InsertionPoint  # Where the counting text goes
     add: str  # Expression whose value is added; '' for 1
     guarded: bool  # The function may run in the compiler, where nothing can be counted
@@ -74,12 +74,7 @@ class FoundSites(NamedTuple):
 
 
 def find_sites(parsed: ParsedText, standard: str, metrics: Sequence[Selected]) -> FoundSites:
-    """Find every place where the metrics' events happen.
-
-    `metrics`: In the order of their indices.
-
-    A glob does not reach into system headers unless `file:` names them.
-    """
+    """Find every place where events happen; a glob does not reach into system headers unless `file:` names them."""
     return _TextSearch(parsed, standard, metrics).run()
 
 
@@ -289,9 +284,8 @@ class _TextSearch:
 
     def _why_uncountable(self, function: ParsedFunction, point: InsertionPoint) -> str:
         """Return why nothing can be inserted at a point; '' when it can."""
-        if function.constant and (
-            not self._constexpr_holds_statements or b"consteval" in self.data[function.start : function.opening]
-        ):
+        is_consteval = b"consteval" in self.data[function.start : function.opening]
+        if function.constant and (is_consteval or not self._constexpr_holds_statements):
             return "the function runs in the compiler"
         before = self.data[max(0, point.start - 400) : point.start]
         on_pragma = self.data.startswith(b"#", point.start)  # libclang starts the loop at the pragmas that it knows
@@ -300,21 +294,15 @@ class _TextSearch:
         return ""
 
 
-# Without events.event, whose dataclasses would cost every command that is instrumented 8 ms.
-
-
 def candidates(parsed: ParsedText, metrics: Iterable[Selected]) -> dict[str, set[str]]:
     """Return the names that a text has in place of the metrics' targets.
 
-    Result: `overload`: functions of the same name, with their parameters, as `f(int)` must be written. `lambda`:
-    lambdas, and functions of local classes, in the function of a target such as `f::lambda3`.
+    Result: `overload`: functions of the same name, with their parameters. `lambda`: lambdas, and functions of local
+    classes, in the function of a target such as `f::lambda3`.
     """
     found: dict[str, set[str]] = {"overload": set(), "lambda": set()}
-    targets = [
-        kind.owner(metric.target)
-        for metric in metrics
-        if "function" in (kind := load_kind(metric.loader, metric.folder)).named
-    ]
+    kinds = [(load_kind(metric.loader, metric.folder), metric.target) for metric in metrics]
+    targets = [kind.owner(target) for kind, target in kinds if "function" in kind.named]
     overloaded = [target.partition("(")[0] for target in targets if "(" in target and "operator" not in target]
     scopes = [scope for target in targets if (scope := target.partition("(")[0].rpartition("::")[0])]
     for function in _functions(parsed) if overloaded or scopes else ():

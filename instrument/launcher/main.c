@@ -140,7 +140,7 @@ int main(int argc, char **argv)
     }
     char **chosen = decision == RUN_COMPILER ? words.items + own : words.items;
     execvp(chosen[0], chosen);
-    dprintf(STDERR_FILENO, "unperturbed cc: the %s %s cannot be run (%s); is it installed and on PATH?\n",
+    dprintf(STDERR_FILENO, "unperturbed cc: cannot run the %s %s (%s); is it installed and on PATH?\n",
             decision == RUN_COMPILER ? "compiler" : "wrapper's Python", chosen[0], strerror(errno));
     return OWN_ERROR;
 }

@@ -79,13 +79,13 @@ void read_configuration(const char *path, struct configuration *configuration)
     size_t size;
     const char *at = content(path, &size), *field;
     if (at == NULL)
-        fail(path, "the toolchain's configuration cannot be read; write the toolchain anew");
+        fail(path, "cannot read the toolchain's configuration; write the toolchain again");
     for (const char *end = at + size; (field = next_field(&at, end)) != NULL;)
         if (!read_field(configuration, field))
-            fail(path, "written by another version; write the toolchain anew");
+            fail(path, "written by another version; write the toolchain again");
     if (!configuration->compiler.count || !configuration->python.count || !configuration->log ||
         !configuration->folders)
-        fail(path, "this is not a configuration of the launcher; write the toolchain anew");
+        fail(path, "not a configuration of the launcher; write the toolchain again");
 }
 
 static uint64_t mixed(uint64_t hash, const char *text)

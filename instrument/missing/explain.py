@@ -1,7 +1,4 @@
-"""Why a software metric has no site in a build, and what could be meant instead.
-
-Sources are parsed again for that: which names they have, and which of these have a site.
-"""
+"""Why a software metric has no site in a build, and what could be meant instead, from sources parsed again."""
 
 from __future__ import annotations
 
@@ -170,22 +167,16 @@ def why_missing(name: str, event: Event, report: SiteReport) -> str:
     message = f"software metric {name!r}: no place in the program matches {event.kind}: {event.target}"
     message += "".join(f", {key}: {value}" for key, value in event.to_json().items() if key in ("in", "file"))
     if not report.sources:
-        return (
-            f"{message}; no source was compiled by the instrumenting compiler: does the build command use {{cc}} "
-            f"or {{cxx}}?"
-        )
+        nothing = "no source was compiled by the instrumenting compiler"
+        return f"{message}; {nothing}: does the build command use {{cc}} or {{cxx}}?"
     return _without_common_folder(message + "".join(_reasons(name, event, report)), report)
 
 
 def nearest_names(event: Event, report: SiteReport, *, surely: bool = False) -> list[str]:
-    """Return the targets that are nearest to an event's; each of them has a site.
-
-    `surely`: Only those so like the target that it must be one of them misspelt, though further sources may hold it.
-    """
+    """Return the targets with a site that are nearest to an event's; `surely`: only those that must be meant."""
     wanted = last_part(event.target)
-    if surely and not process.extract(
-        wanted, names_of_build(report).words - {wanted}, scorer=fuzz.ratio, score_cutoff=_SURE, limit=1
-    ):
+    others = names_of_build(report).words - {wanted}
+    if surely and not process.extract(wanted, others, scorer=fuzz.ratio, score_cutoff=_SURE, limit=1):
         return []
     names = _similar(event, report).names
     return [name for name in names if not surely or fuzz.ratio(wanted, last_part(name)) >= _SURE]
@@ -197,16 +188,9 @@ def _similar(event: Event, report: SiteReport) -> _Similar:
     kind = compiled_kind(event.kind)
     place = kind.line_of(event.target)
     bare = replace(event, target=kind.without_file(event.target), within=None, file=None, add=None)
-    words = [
-        word
-        for word, _, _ in process.extract(
-            last_part(bare.target),
-            sorted(names_of_build(report).words),
-            scorer=fuzz.ratio,
-            limit=12,
-            score_cutoff=_ALIKE,
-        )
-    ]
+    known_words = sorted(names_of_build(report).words)
+    alike = process.extract(last_part(bare.target), known_words, scorer=fuzz.ratio, limit=12, score_cutoff=_ALIKE)
+    words = [word for word, _, _ in alike]
     found: dict[str, float] = {}
     unread: list[str] = []
     for source in islice(_sources(bare, report, words, place[0] if place else ""), _READ_AGAIN):
@@ -248,13 +232,9 @@ def _with_sites(event: Event, report: SiteReport, source: Source, words: list[st
                 for name in kind.propose(event.target, text.names(event), words)
                 if (likeness := _likeness(event, name)) >= _NEAR
             }
-            tried = [event.target, *sorted(likely, key=lambda name: (-likely[name], name))[:_TRIED]]
-            targets = [
-                replace(event, target=name)
-                for name in dict.fromkeys(tried)
-                if name.strip() == name and matches_form(kind, name)
-            ]
-            found = text.with_sites(targets)
+            tried = dict.fromkeys([event.target, *sorted(likely, key=lambda name: (-likely[name], name))[:_TRIED]])
+            formed = [name for name in tried if name.strip() == name and matches_form(kind, name)]
+            found = text.with_sites([replace(event, target=name) for name in formed])
             if not found and (further := kind.propose_further(words)):
                 found = text.with_sites([replace(event, target=name) for name in further])
             return [each.target for each in found]
@@ -287,10 +267,8 @@ def _reasons(name: str, event: Event, report: SiteReport) -> Iterator[str]:
         return
     for source, reason in report.skipped.items():
         if "does not compile" in reason:
-            yield (
-                f", as {source} has no counters: {reason}. Is that an `add:`, which must make sense at every "
-                f"place it is put?"
-            )
+            question = "Is that an `add:`, which must make sense at every place it is put?"
+            yield f", as {source} has no counters: {reason}. {question}"
             return
     known = compiled_kind(event.kind).explain(event, names_of_build(report))
     yield f"; {known}" if known else _nearest(event, report)

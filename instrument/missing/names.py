@@ -43,10 +43,7 @@ class Occurrence(NamedTuple):
 
 
 def written_names(sources: Sources) -> dict[str, set[str]]:
-    """Return the names written in sources, and in the headers that they include from their own folders and from -I.
-
-    Result: As `lexical_names`, and `file`: the files themselves, as a compiler names them.
-    """
+    """Return the names written in sources and their own headers, as `lexical_names` does, and `file`: the files."""
     names: dict[str, set[str]] = {"file": set()}
     for _, files, text in _texts(sources):
         names["file"] |= files
@@ -56,10 +53,9 @@ def written_names(sources: Sources) -> dict[str, set[str]]:
 
 
 def occurrences(sources: Sources, word: str, written_as: str = "", *, outside: bool = False) -> list[Occurrence]:
-    """Return where a name is written, as far as that can be seen without a parse.
+    """Return where a name is written, as far as that can be seen without a parse, each place once.
 
     `written_as`: Regular expression of how the name `{0}` is written; '' returns the functions of the name.
-    Result: Each once, in the order of the sources.
     """
     pattern = _glob_of_words(word) if is_glob(word) else re.escape(word)
     use = re.compile(r"[{};]|" + written_as.format(pattern) if written_as else "[{};]")
@@ -126,11 +122,8 @@ def _walk(text: str, use: re.Pattern[str]) -> Iterator[tuple[str, str]]:
 def _opened(head: str) -> tuple[str, bool]:
     """Return what a block is, from the text before its brace."""
     function = next((name for name in _HEAD.findall(head) if name not in _KEYWORDS), None)
-    if (
-        function is not None
-        and "=" not in head.partition("(")[0]
-        and not any(word in _FLOW for word in head.split("(", maxsplit=1)[0].split())
-    ):
+    before = head.partition("(")[0]
+    if function is not None and "=" not in before and _FLOW.isdisjoint(before.split()):
         return function, True
     scope = _SCOPE.search(head)
     return (scope[1] if scope else "", False)
@@ -169,10 +162,7 @@ def _texts(sources: Sources) -> Iterator[tuple[Source, set[str], str]]:
 
 
 def lexical_names(text: str) -> dict[str, set[str]]:
-    """Return the names in a text, sorted by how they are written.
-
-    Result: `function` (followed by a parenthesis), `field` (behind . or ->), `label`, and `variable` (the rest).
-    """
+    """Return a text's names as `function` (before a parenthesis), `field` (behind . or ->), `label`, or `variable`."""
     user = _DIRECTIVE.sub("", _plain(text))
     names: dict[str, set[str]] = {"function": set(), "field": set(), "variable": set()}
     for access, name, call in set(re.findall(r"(\.|->)?\s*\b([A-Za-z_]\w*)\b(\s*\()?", user)):

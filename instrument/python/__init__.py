@@ -54,11 +54,10 @@ class PythonSites:
 
 
 def python_environment(environment: Mapping[str, str], hook: Path) -> dict[str, str]:
-    """Return the variable that has a Python program count.
+    """Return the variable that has a Python program count: PYTHONPATH, led by the folder of `prepare_python_hook`.
 
-    `hook`: What `prepare_python_hook` returned. The sampler's runtime has to be preloaded.
-    Result: PYTHONPATH, led by the hook's folder. The first Python process takes that out: those that it starts run
-    without the hook, as no sampler reads their counters.
+    The first Python process takes that out: those that it starts run without the hook, as no sampler reads their
+    counters. The sampler's runtime has to be preloaded.
     """
     own = environment.get("PYTHONPATH")
     return {"PYTHONPATH": f"{hook}{os.pathsep}{own}" if own else str(hook)}
@@ -75,16 +74,14 @@ def prepare_python_hook(
 ) -> Path:
     """Compile the hook, and the modules that it counts in, for the interpreter that the command starts.
 
-    `software`: Name → event of all software metrics, in the order of their numbers; those of other means are passed
-    over.
+    `software`: All software metrics, in the order of their numbers.
     Result: The hook's folder, which runs read and never write. A module whose source has changed since is compiled by
     the run itself.
     """
     targets = {number: event.target for number, event in enumerate(software.values()) if event.means == "python"}
     if len(targets) > _MOST_METRICS:
-        raise SpecError(
-            f"{len(targets)} metrics of Python functions exceed the limit of {_MOST_METRICS} per run: leave some out"
-        )
+        many = f"{len(targets)} metrics of Python functions exceed the limit of {_MOST_METRICS} per run"
+        raise SpecError(f"{many}: leave some out")
     interpreter = _Interpreter(command, environment, folder)
     question = {"numbers": list(targets), "library": str(library), "cache": str(cache)}
     return Path(interpreter.answer("prepare", list(targets.values()), **question)["folder"])
@@ -94,9 +91,6 @@ def find_python_sites(
     command: Sequence[str], metric: str, event: Event, *, environment: Mapping[str, str], folder: Path
 ) -> PythonSites:
     """Find the functions of a `python` metric, by asking the interpreter that the command starts.
-
-    `command`: Of the program: an interpreter with a script, `-m module` or `-c text`, or a script whose first line
-    names its interpreter.
 
     Nothing of the program is imported or run: packages are looked for by the finders that are there when the
     interpreter starts. What a package does to its own path while it is imported is not known.
@@ -130,19 +124,15 @@ def _interpreter(command: Sequence[str], environment: Mapping[str, str], folder:
         return Path(path), command[1:]  # any other would be run with words that it takes for something else
     shown = begin[2:].split(b"\n")[0].decode(errors="replace").split(maxsplit=1) if begin.startswith(b"#!") else []
     if not shown:
-        raise SpecError(
-            f"{path}: not a Python program; a metric of Python functions needs a command such as `python3 script.py`"
-        )
+        needed = "a metric of Python functions needs a command such as `python3 script.py`"
+        raise SpecError(f"{path}: not a Python program; {needed}")
     name = Path(shown[0]).name
     if name == "env" and "python" in shown[-1]:
-        raise SpecError(
-            f"{path}: started by env(1), which becomes another program without a sampler; write "
-            f"`python3 {command[0]}` in `run:`"
-        )
+        by_env = "started by env(1), which becomes another program without a sampler"
+        raise SpecError(f"{path}: {by_env}; write `python3 {command[0]}` in `run:`")
     if "python" not in name:
-        raise SpecError(
-            f"{path}: a script run by {shown[0]}; name the Python interpreter that does the work, by its path"
-        )
+        advice = "name the Python interpreter that does the work, by its path"
+        raise SpecError(f"{path}: a script run by {shown[0]}; {advice}")
     return Path(shown[0]), [*shown[1:], path, *command[1:]]
 
 
@@ -159,19 +149,15 @@ class _Interpreter:
         """Refuse options with which no hook can be set."""
         for letter, meaning in (("I", "isolated"), ("E", "without the environment"), ("S", "without its site module")):
             if letter in self.line.letters:
-                raise SpecError(
-                    f"{self.path.name} -{letter} runs {meaning}: no hook can be set. Leave -{letter} out of "
-                    f"`run:` (or of the script's first line)"
-                )
+                advice = f"Leave -{letter} out of `run:` (or of the script's first line)"
+                raise SpecError(f"{self.path.name} -{letter} runs {meaning}: no hook can be set. {advice}")
 
     def find(self, targets: Sequence[str]) -> dict[str, Any]:
         """Return where the functions are that targets name."""
         answer = self.answer("find", targets)
         if answer["implementation"] != "cpython" or tuple(map(int, answer["version"].split(".")))[:2] < _OLDEST:
-            raise HostError(
-                f"{self.path}: {answer['implementation']} {answer['version']}; functions are counted in CPython "
-                f"3.9 and later"
-            )
+            found = f"{answer['implementation']} {answer['version']}"
+            raise HostError(f"{self.path}: {found}; functions are counted in CPython 3.9 and later")
         if answer["ignores_environment"] or answer["has_no_site"]:
             raise SpecError(f"{self.path}: it runs without its environment or its site module here: no hook can be set")
         return answer
@@ -196,9 +182,8 @@ class _Interpreter:
             answer: dict[str, Any] = json.loads(done.stdout[done.stdout.index('{"version"') :])
         except ValueError:
             output = done.stderr.strip()[-1000:]
-            raise HostError(
-                f"{self.path}: it cannot report where functions are; is it CPython 3.9 or later? It wrote:\n{output}"
-            ) from None
+            unable = f"{self.path}: it cannot report where functions are"
+            raise HostError(f"{unable}; is it CPython 3.9 or later? It wrote:\n{output}") from None
         return answer
 
 
@@ -209,11 +194,8 @@ def _missing(target: str, found: Mapping[str, Any], version: str, interpreter: _
     if found["reasons"]:
         module, file, reason = found["reasons"][0]
         where = f" ({file})" if file else ""
-        hint = (
-            _instead(target)
-            if reason == "written in C"
-            else "Name a function of a module of the program's own, or of one that it imports"
-        )
+        hint = "Name a function of a module of the program's own, or of one that it imports"
+        hint = _instead(target) if reason == "written in C" else hint
         return f"{target}: the module {module}{where} is {reason}. {hint}"
     if f"{target} (a lambda)" in found["known"]:
         return f"{target} is a lambda, which cannot be counted by its name: make it a function with def"
@@ -260,11 +242,8 @@ def _defined_elsewhere(
 
 
 def _instead(target: str) -> str:
-    own = target.rpartition(".")[2]
-    return (
-        f"Take the library's own function by {{preload: …}} or {{probe: {{uprobe: …}}}}, or a Python function "
-        f"that calls {own}"
-    )
+    library = "Take the library's own function by {preload: …} or {probe: {uprobe: …}}"
+    return f"{library}, or a Python function that calls {target.rpartition('.')[2]}"
 
 
 def _shown(line: CommandLine) -> str:
@@ -278,11 +257,9 @@ def _uncounted_calls(found: Mapping[str, Any], line: CommandLine) -> list[str]:
         more = f" and {len(names) - _SHOWN_NAMES} others" if len(names) > _SHOWN_NAMES else ""
         uncounted.append(f"{', '.join(names[:_SHOWN_NAMES])}{more}: {reason}")
     if line.kind == "module" and line.value.partition(".")[0] == "pytest":
-        uncounted.append(
-            "pytest compiles test modules, conftest.py and its plugins itself: their functions are not counted"
-        )
+        own = "pytest compiles test modules, conftest.py and its plugins itself"
+        uncounted.append(f"{own}: their functions are not counted")
     if line.kind == "module" and line.value in ("cProfile", "profile", "trace", "runpy", "pdb", "coverage"):
-        uncounted.append(
-            f"{line.value} compiles the script that it runs itself: only functions of its modules are counted"
-        )
+        own = f"{line.value} compiles the script that it runs itself"
+        uncounted.append(f"{own}: only functions of its modules are counted")
     return uncounted

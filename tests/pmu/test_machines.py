@@ -128,7 +128,7 @@ def test_counters_that_know_no_mode_are_told_apart_and_count_in_both(
     assert message.endswith("(this PMU cannot leave the kernel out; count in both with the modifier :uk)")
     assert counted(whole(simple_riscv[f"uk-{sampler}"]))[1] == pytest.approx(WORK, rel=KERNELS_SHARE)
     message = refused(simple_riscv[f"overflow-{sampler}"], sampler).message
-    assert "cycles cannot end intervals here, the kernel cannot have it interrupt" in message
+    assert "cycles cannot end intervals here, as the kernel cannot interrupt" in message
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)

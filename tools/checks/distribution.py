@@ -42,18 +42,14 @@ def faults(folder: Path) -> Iterator[str]:
     if made.returncode:
         yield f"the build failed:\n{made.stdout}{made.stderr}"
         return
-    yield from (line for line in (made.stdout + made.stderr).splitlines() if any(one in line for one in _WARNINGS))
+    yield from (line for line in (made.stdout + made.stderr).splitlines() if any(text in line for text in _WARNINGS))
     (sdist,), (wheel,) = folder.glob("*.tar.gz"), folder.glob("*.whl")
-    checked = subprocess.run(
-        [sys.executable, "-m", "twine", "--no-color", "check", "--strict", str(sdist), str(wheel)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    check = [sys.executable, "-m", "twine", "--no-color", "check", "--strict", str(sdist), str(wheel)]
+    checked = subprocess.run(check, capture_output=True, text=True, check=False)
     if checked.returncode:
         yield checked.stdout + checked.stderr
     with tarfile.open(sdist) as archive:
-        source = {one.name.partition("/")[2] for one in archive.getmembers() if one.isfile()}
+        source = {member.name.partition("/")[2] for member in archive.getmembers() if member.isfile()}
     with zipfile.ZipFile(wheel) as archive:
         installed = set(archive.namelist())
         metadata = next(archive.read(name).decode() for name in installed if name.endswith(".dist-info/METADATA"))
@@ -83,13 +79,8 @@ def named_files(metadata: str) -> list[str]:
 
 def missing_in_source(source: set[str]) -> Iterator[str]:
     """Yield how a source distribution differs from the checkout; nothing where this is not a checkout of git."""
-    listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if listed.returncode or not (ROOT / ".git").exists():
         return
     checkout = {name for name in listed.stdout.split("\0") if name and (ROOT / name).exists()}

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from numpydoc.docscrape import NumpyDocString
+from prose import report
 
 PARTS = ("src", "common", "errors", "harness", "collectors", "instrument", "analysis")
 
@@ -33,14 +34,10 @@ _NAME = r"(?:[A-Z]\w*|[a-z_]\w*(?:\.\w+)+|(?:u?int|float)\d+|np|pl)"
 
 def main(folders: list[str]) -> int:
     """Print every fault below the folders; return the exit code."""
-    found = 0
-    for folder in folders or PARTS:
-        for path in sorted(Path(folder).rglob("*.py")):
-            for line, name, what in faults(path):
-                print(f"{path}:{line}: {name}: {what}")
-                found += 1
-    print(f"{found} faults in docstrings" if found else "docstrings: no fault")
-    return 1 if found else 0
+    paths = (path for folder in folders or PARTS for path in sorted(Path(folder).rglob("*.py")))
+    return report(
+        (f"{path}:{line}: {name}: {what}" for path in paths for line, name, what in faults(path)), "docstrings"
+    )
 
 
 def faults(path: Path) -> Iterator[tuple[int, str, str]]:
@@ -74,15 +71,11 @@ def _of_docstring(text: str, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.
 
 def _undocumented(sections: NumpyDocString, node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
     """Compare what a docstring describes with the signature."""
-    described = {
-        one.strip().lstrip("*")
-        for section in ("Parameters", "Other Parameters")
-        for name, _, _ in sections[section]
-        for one in name.split(",")
-    }
+    entries = [name for section in ("Parameters", "Other Parameters") for name, _, _ in sections[section]]
+    described = {name.strip().lstrip("*") for entry in entries for name in entry.split(",")}
     given = node.args
     every = [*given.posonlyargs, *given.args, *given.kwonlyargs, *filter(None, (given.vararg, given.kwarg))]
-    names = {one.arg for one in every} - {"self", "cls"}
+    names = {argument.arg for argument in every} - {"self", "cls"}
     for name in sorted(described - names):
         yield f"Parameters: `{name}` is not a parameter"
     for name in sorted(names - described):

@@ -18,11 +18,10 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from prose import paragraphs, table_rows, user_pages
+from prose import paragraphs, report, table_rows, user_pages
 
 EVIDENCE = Path("docs/evidence")
-WITHOUT_FIGURES = ("processor.md",)
-"""It lists what `make validate-processor` records."""
+WITHOUT_FIGURES = ("processor.md",)  # it lists what `make validate-processor` records
 
 MADE = re.compile(
     r"Made by `python (?P<command>[^`]+)`(?: and the commands below)? at commit (?P<commit>[0-9a-f]{7,40}) on "
@@ -40,19 +39,10 @@ _LINK = re.compile(r"\]\(([^)#\s]+\.md)(?:#[^)]*)?\)")
 
 def main() -> int:
     """Print every fault; return the exit code."""
-    found = 0
-    for page in sorted(EVIDENCE.glob("*.md")):
-        if page.name in WITHOUT_FIGURES:
-            continue
-        for line, what in unmade(page.read_text(encoding="utf-8")):
-            print(f"{page}:{line}: {what}")
-            found += 1
-    for page in user_pages():
-        for line, what in parted(page):
-            print(f"{page}:{line}: {what}")
-            found += 1
-    print(f"{found} faults in evidence" if found else "evidence: no fault")
-    return 1 if found else 0
+    pages = [page for page in sorted(EVIDENCE.glob("*.md")) if page.name not in WITHOUT_FIGURES]
+    found = [(page, fault) for page in pages for fault in unmade(page.read_text(encoding="utf-8"))]
+    found += [(page, fault) for page in user_pages() for fault in parted(page)]
+    return report((f"{page}:{line}: {what}" for page, (line, what) in found), "evidence")
 
 
 def unmade(text: str) -> Iterator[tuple[int, str]]:
@@ -93,13 +83,10 @@ def parted(page: Path) -> Iterator[tuple[int, str]]:
         sources = [file for file in linked if file.parent == EVIDENCE.resolve() and file.exists()]
         if sources:
             known = [float(figure) for file in sources for figure, _ in figures(file.read_text(encoding="utf-8"))]
-            missing = [
-                figure
-                for figure, unit in figures(paragraph)
-                if not _stands_in(figure, known) and not _stands_in(figure, [round(one / unit, 9) for one in known])
-            ]
             pages = " or ".join(sorted({file.name for file in sources}))
-            yield from ((line, f"{figure} is not on {pages}") for figure in missing)
+            for figure, unit in figures(paragraph):
+                if not _is_among(figure, [*known, *(round(value / unit, 9) for value in known)]):
+                    yield line, f"{figure} is not on {pages}"
 
 
 def figures(text: str) -> Iterable[tuple[str, float]]:
@@ -110,10 +97,10 @@ def figures(text: str) -> Iterable[tuple[str, float]]:
         yield match[0].lstrip("-−+±").replace(",", ""), _UNITS[unit[1]] if unit else 1.0
 
 
-def _stands_in(figure: str, known: list[float]) -> bool:
+def _is_among(figure: str, known: list[float]) -> bool:
     """Tell whether a figure is among the known ones, as it is or, unless it is a single digit, rounded."""
     half = 0.5 * 10.0 ** -len(figure.partition(".")[2]) if len(figure) > 1 else 0.0
-    return any(abs(float(figure) - one) <= half + 1e-9 for one in known)
+    return any(abs(float(figure) - value) <= half + 1e-9 for value in known)
 
 
 def whole_history() -> bool:

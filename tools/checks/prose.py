@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
 
-MOST_WORDS = 90
-"""Words in a paragraph or an item of a list."""
+MOST_WORDS = 90  # in a paragraph or an item of a list
 
 RATE = (
     r"\b(?:a|an|one|\d[\d,.]*|most|ns|us|µs|ms|bits|bytes|cycles|events|hits|instructions|misses|intervals|runs|samples|"
@@ -52,13 +51,16 @@ _NO_PROSE = re.compile(r"\s*(?:\||#|:::|<|!\[|===|!!!|\?\?\?)")
 
 def main(files: list[str]) -> int:
     """Print every fault of the files, or of README, CONTRIBUTING and all user pages; return the exit code."""
-    found = 0
-    for path in [Path(name) for name in files] or user_pages():
-        for line, what in faults(path.read_text(encoding="utf-8")):
-            print(f"{path}:{line}: {what}")
-            found += 1
-    print(f"{found} faults in prose" if found else "prose: no fault")
-    return 1 if found else 0
+    pages = [Path(name) for name in files] or user_pages()
+    found = ((page, fault) for page in pages for fault in faults(page.read_text(encoding="utf-8")))
+    return report((f"{page}:{line}: {what}" for page, (line, what) in found), "prose")
+
+
+def report(found: Iterable[str], subject: str) -> int:
+    """Print each fault, and how many there are; return the exit code."""
+    lines = list(found)
+    print("\n".join([*lines, f"{len(lines)} faults in {subject}" if lines else f"{subject}: no fault"]))
+    return 1 if lines else 0
 
 
 def user_pages() -> list[Path]:
@@ -81,8 +83,8 @@ def faults(text: str) -> Iterator[tuple[int, str]]:
 
 def paragraphs(text: str) -> Iterator[tuple[int, str]]:
     """Yield each paragraph and list item with its line; code, tables, headings and comments are left out."""
-    kept = [(number, line) for number, line in enumerate(_blank_code(text).split("\n"), 1)]
-    for filled, lines in groupby(kept, key=lambda one: bool(one[1].strip())):
+    kept = enumerate(_blank_code(text).split("\n"), 1)
+    for filled, lines in groupby(kept, key=lambda numbered: bool(numbered[1].strip())):
         if filled:
             yield from _items(list(lines))
 

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from prose import RATE
+from prose import RATE, report
 
 PARTS = ("src", "common", "errors", "harness", "collectors", "instrument", "analysis")
 
@@ -71,20 +71,13 @@ IN_TEXTS = {
 }
 """Turns that no text may have that users meet (help, messages, tables, reports), and what to write."""
 
-_TEXT_WORDS = 3
-"""Literals of fewer words are keys, names and parts of tables."""
+_TEXT_WORDS = 3  # literals of fewer words are keys, names and parts of tables
 
 
 def main(folders: list[str]) -> int:
     """Print every fault below the folders; return the exit code."""
-    found = 0
-    for folder in folders or PARTS:
-        for path in sorted(Path(folder).rglob("*.py")):
-            for line, name, what in faults(path):
-                print(f"{path}:{line}: {name}: {what}")
-                found += 1
-    print(f"{found} faults in words" if found else "words: no fault")
-    return 1 if found else 0
+    paths = (path for folder in folders or PARTS for path in sorted(Path(folder).rglob("*.py")))
+    return report((f"{path}:{line}: {name}: {what}" for path in paths for line, name, what in faults(path)), "words")
 
 
 def faults(path: Path) -> Iterator[tuple[int, str, str]]:

@@ -26,11 +26,11 @@ int unperturbed_os_open(struct unperturbed_os_files *files, uint32_t groups, int
     files->stat = files->status = files->scheduler = files->io = -1;
     if (pid && (groups & OS_USAGE) &&
         ((files->stat = open_proc(pid, "stat")) < 0 || (files->status = open_proc(pid, "status")) < 0))
-        return unperturbed_fail("the program's /proc/PID/stat and status");
+        return unperturbed_fail("cannot read /proc/PID/stat and /proc/PID/status of the program");
     if ((groups & OS_SCHEDULER) && (files->scheduler = open_proc(pid, "schedstat")) < 0)
-        return unperturbed_fail("the scheduler's counters (/proc/PID/schedstat)");
+        return unperturbed_fail("cannot read the scheduler's counters (/proc/PID/schedstat)");
     if ((groups & OS_IO) && (files->io = open_proc(pid, "io")) < 0)
-        return unperturbed_fail("the counters of reading and writing (/proc/PID/io)");
+        return unperturbed_fail("cannot read the counters of reading and writing (/proc/PID/io)");
     return 0;
 }
 

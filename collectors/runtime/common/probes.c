@@ -64,11 +64,11 @@ static const char *advice(int error)
     case EPERM:
         return "run as root, with CAP_PERFMON, or with kernel.perf_event_paranoid at 2 or less";
     case EINVAL:
-        return "the kernel knows this probe no more, or its file has changed; start again";
+        return "the kernel no longer has this probe, or its file has changed; start again";
     case REFUSED_INSTRUCTION:
-        return "the kernel can set no breakpoint on that instruction; take another function";
+        return "the kernel cannot set a breakpoint on that instruction; choose another function";
     case EIO:
-        return "its file lies in a file system that lets no probe be set; copy the program to a disk";
+        return "its file system allows no probes; copy the program to a disk";
     default:
         return strerror(error);
     }
@@ -78,7 +78,7 @@ int unperturbed_probes_open(struct unperturbed_probes *probes, struct unperturbe
 {
     probes->count = 0;
     if (pid && header->probes && (header->options & OPTION_CHILDREN) && open_unshared(pid) < 0)
-        return failed(header, "the kernel's probes cannot follow children");
+        return failed(header, "the kernel's probes cannot follow child processes");
     for (uint32_t i = 0; i < header->probes && i < UNPERTURBED_PROBES; i++) {
         probes->fd[i] = open_probe(header, &header->probe[i], pid, i ? probes->fd[0] : -1);
         if (probes->fd[i] < 0) {
@@ -90,7 +90,7 @@ int unperturbed_probes_open(struct unperturbed_probes *probes, struct unperturbe
         probes->count = i + 1;
     }
     if (probes->count && !pid && ioctl(probes->fd[0], PERF_EVENT_IOC_ENABLE, 0) != 0)
-        return failed(header, "the kernel's probes cannot be enabled");
+        return failed(header, "cannot enable the kernel's probes");
     return 0;
 }
 

@@ -33,8 +33,8 @@ int unperturbed_encode(struct unperturbed_header *header)
     if (left > 0 && header->clock == CLOCK_IS_EVENT) {
         header->error = ENOTSUP;
         snprintf(header->message, sizeof header->message,
-                 "%s cannot end intervals: perf_event must read all events of the run then, and one of them has no "
-                 "encoding for it (is libpfm4 installed?); take source: perf_event",
+                 "%s cannot end intervals: perf_event would have to read all events of the run, but one of them has no "
+                 "encoding for it (is libpfm4 installed?); use source: perf_event",
                  header->event[header->interval_event].name);
         return -1;
     }
@@ -58,7 +58,7 @@ int unperturbed_open_by(uint32_t source, struct unperturbed_counters *counters, 
         counters->source = &unperturbed_nothing;
         header->error = ENOSYS;
         snprintf(header->message, sizeof header->message,
-                 "the program was built before this source of counts was installed: build it again");
+                 "the program was built before this source of counts was installed; build it again");
         return -1;
     }
     return counters->source->open(counters, header, pid);

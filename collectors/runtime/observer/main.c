@@ -71,7 +71,7 @@ static int share_processors(cpu_set_t *program)
             chosen = cpu;
     if (!CPU_ISSET(chosen, &all)) {
         errno = EINVAL;
-        return unperturbed_refuse("the observer's processor is not one that may be used here");
+        return unperturbed_refuse("the observer may not use the processor that was chosen for it");
     }
     CPU_ZERO(&own);
     CPU_SET(chosen, &own);
@@ -168,7 +168,8 @@ static int open_counters(struct observed *observed)
     if (result == 0 && header->probes && source == SOURCE_CALLGRIND) {
         /* Valgrind would take the kernel's breakpoint for the program's own instruction, and end the program. */
         errno = ENOTSUP;
-        return unperturbed_refuse("the kernel's probes under valgrind; take real counters, or leave them out");
+        return unperturbed_refuse(
+            "kernel probes do not work under valgrind; use hardware or kernel counters, or leave them out");
     }
     if (result == 0)
         result = unperturbed_probes_open(&observed->probes, header, observed->pid);
@@ -263,8 +264,9 @@ static int start_ticking(void)
     period.it_interval.tv_sec = (time_t)(unperturbed_header->interval_ns / 1000000000);
     period.it_interval.tv_nsec = (long)(unperturbed_header->interval_ns % 1000000000);
     period.it_value = period.it_interval;
-    return timer >= 0 && timerfd_settime(timer, 0, &period, NULL) == 0 ? timer
-                                                                       : unperturbed_refuse("the observer's timer");
+    return timer >= 0 && timerfd_settime(timer, 0, &period, NULL) == 0
+               ? timer
+               : unperturbed_refuse("cannot set the observer's timer");
 }
 
 /* Signals of the event that ends intervals, by a descriptor: poll(2) says nothing of an inherited event without a ring
@@ -279,7 +281,7 @@ static int start_listening(const struct observed *observed)
         sigprocmask(SIG_BLOCK, &overflow, NULL) == 0 ? signalfd(-1, &overflow, SFD_CLOEXEC | SFD_NONBLOCK) : -1;
     return signals >= 0 && unperturbed_overflow_start(&observed->counters, getpid(), SIGURG) == 0
                ? signals
-               : unperturbed_refuse("the overflow's signal");
+               : unperturbed_refuse("cannot receive the overflow's signal");
 }
 
 /* What the kernel throttles events by. */

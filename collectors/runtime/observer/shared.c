@@ -18,10 +18,10 @@ int unperturbed_share(void)
 {
     int fd = memfd_create("unperturbed-counters", MFD_CLOEXEC);
     if (fd < 0 || ftruncate(fd, sizeof *area) != 0)
-        return unperturbed_refuse("memory for the software counters");
+        return unperturbed_refuse("no memory for the software counters");
     void *map = mmap(NULL, sizeof *area, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (map == MAP_FAILED)
-        return unperturbed_refuse("memory for the software counters");
+        return unperturbed_refuse("no memory for the software counters");
     area = map;
     unperturbed_header->observer = getpid();
     unperturbed_header->counters_fd = fd;
@@ -57,8 +57,8 @@ static int read_gauges_from(uint64_t first, uint64_t count)
     }
     ssize_t length = process_vm_readv((pid_t)unperturbed_header->owner, &local, 1, place, count + 1, 0);
     if (length < 0 && errno != ESRCH && errno != EFAULT)
-        return unperturbed_refuse("the gauges cannot be read from the program's memory (is kernel.yama.ptrace_scope "
-                                  "above 1, or the program a set-uid one?)");
+        return unperturbed_refuse("cannot read the gauges in the program's memory (is kernel.yama.ptrace_scope "
+                                  "above 1, or is the program set-uid?)");
     uint64_t token = 0;
     if (length >= (ssize_t)sizeof token)
         memcpy(&token, copy, sizeof token);
@@ -68,7 +68,7 @@ static int read_gauges_from(uint64_t first, uint64_t count)
     }
     if (length != (ssize_t)local.iov_len) {
         errno = EFAULT;
-        return unperturbed_refuse("a gauge lies in memory that the program gave back");
+        return unperturbed_refuse("a gauge is in memory that the program has unmapped");
     }
     const unsigned char *next = copy + sizeof token;
     for (uint64_t i = first; i < first + count; next += area->gauge[i++].bytes)

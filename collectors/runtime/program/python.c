@@ -109,7 +109,7 @@ static object *start(object *self, object *arguments)
         return NULL;
     uint32_t sites = (uint32_t)((size_t)length / sizeof *metric);
     if (table.sites || !sites || sites > METRICS) {
-        PyErr_SetString(PyExc_ValueError, "the counters are in use already, or more than there are");
+        PyErr_SetString(PyExc_ValueError, "the counters are already in use, or too few");
         return NULL;
     }
     object *type = make_type(exact ? count_exactly : count_plainly), *hits = PyTuple_New(sites);

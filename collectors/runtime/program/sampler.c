@@ -180,7 +180,7 @@ static int take_signal(void)
 {
     struct sigaction action, before;
     if (sigaction((int)unperturbed_header->signal, NULL, &before) != 0)
-        return unperturbed_fail("the sampler's signal");
+        return unperturbed_fail("cannot receive the sampler's signal");
     if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) {
         errno = EBUSY;
         return unperturbed_fail("the program already handles the sampler's signal");
@@ -191,8 +191,9 @@ static int take_signal(void)
     /* All, those that the C library keeps for itself too: a handler of the program that jumps out of a tick would leave
      * the sampler busy for ever. */
     memset(&action.sa_mask, 0xff, sizeof action.sa_mask);
-    return sigaction((int)unperturbed_header->signal, &action, NULL) == 0 ? 0
-                                                                          : unperturbed_fail("the sampler's signal");
+    return sigaction((int)unperturbed_header->signal, &action, NULL) == 0
+               ? 0
+               : unperturbed_fail("cannot receive the sampler's signal");
 }
 
 static int start_timer(struct unperturbed_sampler *sampler)
@@ -200,7 +201,7 @@ static int start_timer(struct unperturbed_sampler *sampler)
     if (sampler->counters.overflow)
         return unperturbed_overflow_start(&sampler->counters, sampler->thread_id, (int)unperturbed_header->signal) == 0
                    ? 0
-                   : unperturbed_fail("the overflow's signal");
+                   : unperturbed_fail("cannot receive the overflow's signal");
     struct sigevent event;
     memset(&event, 0, sizeof event);
     /* A process-directed timer would read the counters of whichever thread it hits. */
@@ -242,7 +243,7 @@ static int open_source(struct unperturbed_sampler *sampler)
     if (is_simulated() && !RUNNING_ON_VALGRIND) {
         unperturbed_header->error = ENOSYS;
         snprintf(unperturbed_header->message, sizeof unperturbed_header->message,
-                 "the program does not run under callgrind, or valgrind's headers were missing when it was built");
+                 "the program does not run under callgrind, or was built without valgrind's headers");
         return -1;
     }
     if (unperturbed_open_by(reading, &sampler->counters, unperturbed_header, 0) != 0)
@@ -258,9 +259,10 @@ static int open_probes(void)
     if (header->probes && RUNNING_ON_VALGRIND) {
         /* It would take the kernel's breakpoint for the program's own instruction, and end the program. */
         header->error = ENOTSUP;
-        snprintf(header->message, sizeof header->message,
-                 "the kernel's probe of %s: not under valgrind; take real counters, or leave it out",
-                 header->probe[0].name);
+        snprintf(
+            header->message, sizeof header->message,
+            "the kernel's probe of %s does not work under valgrind; use hardware or kernel counters, or leave it out",
+            header->probe[0].name);
         return -1;
     }
     if (unperturbed_probes_open(&probes, header, 0) != 0)
@@ -419,9 +421,9 @@ static const char *missing_work(void)
     if (made_threads)
         unperturbed_mark(MARK_THREADS);
     if (made_threads && (header->options & OPTION_THREADS) && header->threads < 2)
-        return "the program made threads in a way that no sampler can be put into; take sampler: outside";
+        return "the program starts threads in a way that allows no sampler in them; use sampler: outside";
     if (own != &main_sampler && main_thread_ended())
-        return "the main thread ended before the program did, and its intervals with it; take sampler: outside";
+        return "the main thread ended before the program, and its intervals with it; use sampler: outside";
     return NULL;
 }
 

@@ -54,13 +54,13 @@ static int map_area(void)
     snprintf(path, sizeof path, "/proc/%d/fd/%d", unperturbed_header->observer, unperturbed_header->counters_fd);
     int fd = open(path, O_RDWR | O_CLOEXEC);
     if (fd < 0)
-        return unperturbed_fail("the observer's memory cannot be opened");
+        return unperturbed_fail("cannot open the observer's memory");
     if (area)
         return fd;
     void *map = mmap(NULL, sizeof *area, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (map == MAP_FAILED) {
         close(fd);
-        return unperturbed_fail("the observer's memory cannot be mapped");
+        return unperturbed_fail("cannot map the observer's memory");
     }
     area = map;
     return fd;
@@ -83,12 +83,12 @@ static int share(struct unperturbed_module *module)
     int result = -1;
     if (module->place + bytes > sizeof area->slot) {
         errno = ENOSPC;
-        unperturbed_fail("more software counters than the observer has room for");
+        unperturbed_fail("the observer has no room for so many software counters");
     } else {
         memcpy((char *)area->slot + module->place, module->first, bytes);
         off_t offset = (off_t)(offsetof(struct unperturbed_counters_area, slot) + module->place);
         if (mmap(module->first, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, offset) == MAP_FAILED)
-            unperturbed_fail("the counters' pages cannot be shared");
+            unperturbed_fail("cannot share the pages of the counters");
         else
             result = 0;
     }
@@ -170,7 +170,7 @@ static int publish_gauges(const struct unperturbed_module *module)
         uint64_t place = __atomic_fetch_add(&area->gauges, 1, __ATOMIC_RELAXED);
         if (place >= UNPERTURBED_GAUGES) {
             errno = ENOSPC;
-            return unperturbed_fail("more gauges than the observer has room for");
+            return unperturbed_fail("the observer has no room for so many gauges");
         }
         struct unperturbed_shared_gauge *shared = &area->gauge[place];
         shared->address = (uint64_t)(uintptr_t)gauge->address;

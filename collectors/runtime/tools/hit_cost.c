@@ -93,7 +93,7 @@ int main(void)
     int64_t hits = 0;
     printf("%.1f %.1f\n", call_ns(cheap_function, CHEAP_CALLS) - cheap, call_ns(dear_function, DEAR_CALLS) - dear);
     if (unperturbed_probes_read(&probes, &header, &hits) != 0 || hits != BLOCKS * (CHEAP_CALLS + DEAR_CALLS)) {
-        fprintf(stderr, "%lld hits were counted of %d\n", (long long)hits, BLOCKS * (CHEAP_CALLS + DEAR_CALLS));
+        fprintf(stderr, "%lld of %d hits were counted\n", (long long)hits, BLOCKS * (CHEAP_CALLS + DEAR_CALLS));
         return 1;
     }
     return 0;

@@ -155,7 +155,7 @@ static void fit_perf(char *arguments)
         }
         if (!runs_all_the_time(fd[0])) {
             close(fd[count]);
-            reason = "with the next event they did not run all the time";
+            reason = "with the next event they would be multiplexed";
             break;
         }
         count++;

@@ -40,20 +40,14 @@ from unperturbed.collectors.sources.source import (
 )
 from unperturbed.errors import HostError, UnperturbedError
 
-LIBRARY_VARIABLE = "UNPERTURBED_PAPI"
-"""Names the library that is loaded, where several are installed."""
-_LONGEST = 255
-"""Bytes of a path in a record file."""
-
+LIBRARY_VARIABLE = "UNPERTURBED_PAPI"  # names the library that is loaded, where several are installed
+_LONGEST = 255  # bytes of a path in a record file
 _GENERIC = {name.upper(): known for name, known in GENERIC.items()}
 _ALIASES = {alias.upper(): name.upper() for alias, name in ALIASES.items()}
 
 
 def chosen_library() -> str:
-    """Return the PAPI library that the environment variable UNPERTURBED_PAPI names, '' without it.
-
-    Result: An absolute path, or a name that the dynamic linker looks for, such as `libpapi.so.7.0`.
-    """
+    """Return the PAPI library that UNPERTURBED_PAPI names: an absolute path, or a name for the linker; '' if none."""
     named = os.environ.get(LIBRARY_VARIABLE, "")
     if "/" not in named:
         return named
@@ -61,9 +55,8 @@ def chosen_library() -> str:
     if not path.is_file():
         raise HostError(f"{LIBRARY_VARIABLE} is {named}: no such file; name a PAPI library, or unset it")
     if len(os.fsencode(path)) > _LONGEST:
-        raise HostError(
-            f"{LIBRARY_VARIABLE} is {path}: the path is longer than {_LONGEST} bytes; make a shorter link to it"
-        )
+        too_long = f"the path is longer than {_LONGEST} bytes"
+        raise HostError(f"{LIBRARY_VARIABLE} is {path}: {too_long}; make a shorter link to it")
     return str(path)
 
 
@@ -82,10 +75,9 @@ def wheel_library() -> str:
 
 
 def event(name: str) -> Event | None:
-    """Return the event to add to the event set: PAPI takes presets and native names as they are.
+    """Return the event to add to the event set, by its own name; None for names that are not PAPI's.
 
-    Result: Where it counts is told by perf's names alone: what the kernel does is counted in the kernel, as perf does,
-    where PAPI would look in user space and count nothing. None for names that are not PAPI's.
+    What the kernel does is counted in the kernel, as perf does, where PAPI would look in user space and count nothing.
     """
     if name.startswith(("callgrind::", ANY)):
         return None
@@ -102,18 +94,13 @@ def metric(name: str) -> Metric:
     """Return the description of a metric read through PAPI; perf's software events are of kind `os`."""
     event_name = name.removeprefix(PREFIX).partition(":")[0].upper()
     generic = _GENERIC.get(_ALIASES.get(event_name, event_name)) if name.startswith(PREFIX) else None
-    by_kernel = name.startswith(PREFIX) and (
-        event_name.startswith("PERF_COUNT_SW_") or (generic is not None and generic.kind == "os")
-    )
-    if event_name.startswith("PERF_COUNT_SW_") and event_name.endswith("_CLOCK"):
+    is_software = event_name.startswith("PERF_COUNT_SW_")
+    by_kernel = name.startswith(PREFIX) and (is_software or (generic is not None and generic.kind == "os"))
+    unit = generic.unit if generic is not None else preset_unit(event_name)
+    if is_software and event_name.endswith("_CLOCK"):
         unit = "ns"
-    elif generic is not None:
-        unit = generic.unit
-    else:
-        unit = preset_unit(event_name)
-    return Metric(
-        name, "os" if by_kernel else "hardware", unit=unit, source="papi", meaning=PRESETS.get(name, "native event")
-    )
+    meaning = PRESETS.get(name, "native event")
+    return Metric(name, "os" if by_kernel else "hardware", unit=unit, source="papi", meaning=meaning)
 
 
 _FIT_PRESETS = (  # as a rule one counter each; others may take several

@@ -32,9 +32,7 @@ _EXCLUDE_USER, _EXCLUDE_KERNEL = 1 << 4, 1 << 5
 _MOST_PMUS = 1024
 _FIRST_EVENT, _ATTRIBUTES = 3, 3  # of the numbers in pfm_pmu_info_t and pfm_event_info_t
 _UNIT_MASK = 1  # of enum pfm_attr_t
-_KERNELS = ("perf",)
-"""Begin of PMUs by which libpfm4 names the kernel's own events; perf's names have these."""
-
+_KERNELS = "perf"  # begin of PMUs by which libpfm4 names the kernel's own events; perf's names have these
 
 _KINDS = {
     **{f"uint{bits}_t": getattr(ctypes, f"c_uint{bits}") for bits in (32, 64)},
@@ -90,10 +88,7 @@ class _PmuInfo(ctypes.Structure):
 
 
 def find_by_libpfm(name: str) -> PerfEvent:
-    """Return the event of a name of libpfm4's.
-
-    `name`: `PMU::EVENT:UMASK:MODIFIER=VALUE`, as libpfm4 has it; `pfm::EVENT…` looks in all PMUs of this host. Without
-    `:u` or `:k` it counts in user space alone, as all events of the cores do here.
+    """Return the event of a name of libpfm4's, `PMU::EVENT:UMASK:MODIFIER=VALUE`; without `:u` or `:k`, in user space.
 
     LIBPFM_FORCE_PMU and LIBPFM_ENCODE_INACTIVE in the environment have libpfm4 take another processor for this one;
     its tables can be read so without that processor.
@@ -120,10 +115,7 @@ def find_by_libpfm(name: str) -> PerfEvent:
 
 
 def own_events() -> Iterator[tuple[str, PerfEvent]]:
-    """Yield the names and events of the processors' own PMUs of this host; none without libpfm4.
-
-    An event that counts nothing without a unit mask is there with each of them.
-    """
+    """Yield the names and events of the processors' own PMUs of this host, with their unit masks if they need one."""
     try:
         library = _library()
     except HostError:
@@ -185,11 +177,8 @@ def _library() -> ctypes.CDLL:
     return library
 
 
-PREFIX = "perf::"
-"""Before every name of perf's in a spec."""
-
-_OTHERS = ("callgrind::",)
-"""Before names that are neither perf's nor libpfm4's; PAPI's components have `:::` in theirs."""
+PREFIX = "perf::"  # before every name of perf's in a spec
+_SIMULATED = "callgrind::"
 
 NEAREST_GENERIC: Mapping[str, str] = MappingProxyType(
     {
@@ -215,15 +204,11 @@ NEAREST_GENERIC: Mapping[str, str] = MappingProxyType(
 
 
 def describe(name: str, root: Path = Path("/")) -> PerfEvent:
-    """Return the arguments of perf_event_open(2) for a metric, and its meaning.
-
-    `name`: A PAPI preset, `perf::` and one of perf's names, or a name of libpfm4's (`skl::INST_RETIRED:ANY`,
-    `pfm::INST_RETIRED:ANY`).
-    """
+    """Return the event of a metric: a PAPI preset, `perf::` and one of perf's names, or a name of libpfm4's."""
     if name in NEAREST_GENERIC:
         return parse(NEAREST_GENERIC[name], root)
     if not name.startswith(PREFIX):
-        if is_native(name) and not name.startswith(_OTHERS) and ":::" not in name:
+        if is_native(name) and not name.startswith(_SIMULATED) and ":::" not in name:  # as PAPI's components have
             return find_by_libpfm(name)
         raise SpecError("the kernel has no generic event for it")
     try:

@@ -17,8 +17,7 @@ from types import MappingProxyType
 from unperturbed.collectors.sources.perf.sysfs import cpu_list
 from unperturbed.errors import SpecError
 
-LONGEST = 20_000
-"""Characters that a formula may have."""
+LONGEST = 20_000  # characters that a formula may have
 _DEEPEST = 100
 _SHOWN = 60
 
@@ -126,8 +125,7 @@ class _Parser:
     def _advance(self) -> None:
         match = _TOKEN.match(self._text, self._at)
         if match is None:
-            rest = len(self._text[self._at :]) - len(self._text[self._at :].lstrip())
-            self._start = self._at + rest
+            self._start = len(self._text) - len(self._text[self._at :].lstrip())
             raise self._error("unexpected character")
         self._kind = str(match.lastgroup)
         self._word = match[self._kind]
@@ -184,12 +182,9 @@ class _Parser:
             inner = self._choice()
             self._expect(")")
             return inner
-        if kind == "number":
+        if kind in ("number", "literal"):
             self._advance()
-            return Number(float(word))
-        if kind == "literal":
-            self._advance()
-            return Literal(word)
+            return Number(float(word)) if kind == "number" else Literal(word)
         if kind == "name" and word not in ("if", "else"):
             self._advance()
             # Without perf's escapes.
@@ -213,10 +208,7 @@ _CPUS = "sys/devices/system/cpu"
 
 
 def literal_value(text: str, root: Path = Path("/")) -> float:
-    """Return the value of a literal on this host.
-
-    `text`: As the formula has it; capital and small letters are alike, as older tables write `#SMT_on`.
-    """
+    """Return the value of a literal on this host; letters' case does not matter, as older tables have `#SMT_on`."""
     found = _LITERALS.get(text.casefold())
     if found is None:
         raise SpecError(f"unknown literal {text}; supported: {', '.join(_LITERALS)}")

@@ -92,7 +92,7 @@ static int no_overflow(struct unperturbed_header *header, const char *name)
     header->error = errno;
     snprintf(header->message, sizeof header->message,
              errno == EINVAL || errno == EOPNOTSUPP
-                 ? "%s cannot end intervals here, the kernel cannot have it interrupt every %llu counts: %s"
+                 ? "%s cannot end intervals here, as the kernel cannot interrupt every %llu counts: %s"
                  : "perf_event_open of %s every %llu counts: %s",
              name, (unsigned long long)header->interval_ns, strerror(errno));
     return -1;
@@ -137,14 +137,14 @@ static int open_events(struct unperturbed_counters *counters, struct unperturbed
         /* The kernel maps no buffer of events that are inherited. */
         int readable = (user_read || (ends_intervals && !pid)) && map_page(counters, i);
         if (ends_intervals && !pid && !counters->page[i])
-            return failed(header, "no memory for the overflows (raise kernel.perf_event_mlock_kb) of ", event->name);
+            return failed(header, "no memory for overflows (raise kernel.perf_event_mlock_kb) of ", event->name);
         user_read = user_read && readable;
     }
     if (!user_read)
         counters->options &= ~(uint32_t)OPTION_USER_READ;
     for (uint32_t i = 0; i < (options & OPTION_MULTIPLEX ? header->events : header->events > 0) && !pid; i++)
         if (ioctl(counters->fd[i], PERF_EVENT_IOC_ENABLE, PERF_IOC_FLAG_GROUP) != 0)
-            return failed(header, "the event group cannot be enabled", "");
+            return failed(header, "cannot enable the event group", "");
     return 0;
 }
 

@@ -32,8 +32,7 @@ from unperturbed.collectors.sources.source import Event
 from unperturbed.errors import HostError, SpecError
 
 _HARDWARE, _SOFTWARE, _TRACEPOINT, _CACHE, _RAW = range(5)
-_PMU_TYPE_SHIFT = 32
-"""Where a generic event's config names the PMU that shall count it (linux/perf_event.h)."""
+_PMU_TYPE_SHIFT = 32  # where a generic event's config names the PMU that shall count it (linux/perf_event.h)
 
 
 @dataclass(frozen=True)
@@ -173,8 +172,7 @@ def parse(name: str, root: Path = Path("/")) -> PerfEvent:
     """Return the event that perf's name stands for.
 
     Without a modifier the cores' events count in user space alone, as PAPI's do; perf would count the kernel too
-    (`:uk`). Software events, tracepoints and the events of other PMUs count in both: most of these cannot tell the two
-    apart.
+    (`:uk`). Others count in both: most of these cannot tell the two apart.
 
     On a hybrid processor, an event without a PMU counts on the kind of core that this process is confined to. A process
     that may run on all kinds has generic events counted on performance cores, which is the kernel's choice, and topdown
@@ -212,9 +210,8 @@ def _without_colon(name: str, root: Path) -> PerfEvent | None:
     if not chosen and (absence := topdown_absence(name, root)):
         raise absence
     if len(chosen) > 1:
-        raise SpecError(
-            f"several PMUs have an event {name!r}; name one: {', '.join(f'{pmu.name}/{name}/' for pmu in chosen[:4])}"
-        )
+        there = ", ".join(f"{pmu.name}/{name}/" for pmu in chosen[:4])
+        raise SpecError(f"several PMUs have an event {name!r}; name one: {there}")
     return _described(chosen[0], name) if chosen else None
 
 
@@ -223,16 +220,13 @@ def _generic(name: str) -> PerfEvent | None:
     match = _CACHE_NAME.fullmatch(name)
     if event is not None or match is None:
         return event
-    operation = result = None
-    for word in filter(None, match.groups()[1:]):
-        if operation is None and word in _OPERATION_WORDS:
-            operation = _OPERATION_WORDS[word]
-        elif result is None and word in _RESULT_WORDS:
-            result = _RESULT_WORDS[word]
-        else:
-            return None
-    cache = _CACHE_WORDS[match[1]]
-    return _cache_event(cache, operation or 0, result or 0) if (operation or 0) in _CACHES[cache][2] else None
+    words = [word for word in match.groups()[1:] if word]
+    operations = [_OPERATION_WORDS[word] for word in words if word in _OPERATION_WORDS]
+    results = [_RESULT_WORDS[word] for word in words if word in _RESULT_WORDS]
+    if len(operations) > 1 or len(results) > 1:
+        return None
+    cache, operation, result = _CACHE_WORDS[match[1]], *(operations or [0]), *(results or [0])
+    return _cache_event(cache, operation, result) if operation in _CACHES[cache][2] else None
 
 
 def _of_pmu(pmu_name: str, terms: str, root: Path) -> PerfEvent:
@@ -286,5 +280,4 @@ def nearest(name: str, root: Path = Path("/"), *, limit: int = 3) -> tuple[str, 
     known = [*GENERIC, *ALIASES, *(event for event, _, _ in of_pmus(root))]
     with suppress(HostError):  # tracepoints that may not be read cannot be proposed
         known += tracepoints(root) if ":" in name else ()
-    matches = process.extract(name, known, limit=limit, score_cutoff=70)
-    return tuple(match for match, _, _ in matches)
+    return tuple(match for match, _, _ in process.extract(name, known, limit=limit, score_cutoff=70))

@@ -109,12 +109,10 @@ def confinement(root: Path = Path("/")) -> str:
     if len(kinds) < 2 or own_core(root) is not None:
         return ""
     first = next((pmu for pmu in kinds if pmu.name == "cpu_core"), kinds[0])
-    file = first.folder / "cpus"
-    named, chosen = ", ".join(pmu.name for pmu in kinds), file.read_text().strip() if file.exists() else "CPUS"
-    return (
-        f"this processor is hybrid, and an event counts on one kind of core alone ({named}): confine the campaign to "
-        f"one kind with taskset -c {chosen}"
-    )
+    file, named = first.folder / "cpus", ", ".join(pmu.name for pmu in kinds)
+    chosen = file.read_text().strip() if file.exists() else "CPUS"
+    hybrid = f"this processor is hybrid, and an event counts on one kind of core alone ({named})"
+    return f"{hybrid}: confine the campaign to one kind with taskset -c {chosen}"
 
 
 def _kinds(root: Path) -> list[Pmu]:
@@ -131,10 +129,8 @@ def encode(pmu: Pmu, terms: str) -> tuple[int, int, int]:
     """Return perf_event's config, config1 and config2 for the terms of an event.
 
     `terms`: As between perf's slashes: names of the unit's events, `term=number` with the unit's terms or
-    `config=number`, `rNNN`, and `name=NAME`, which says what people call it; joined by commas.
-
-    The bits of a number fill the ranges of its format from the least on, as in perf's `pmu_format_value`; terms are
-    joined by OR.
+    `config=number`, `rNNN`, and `name=NAME`; joined by commas. The bits of a number fill the ranges of its format from
+    the least on, as in perf's `pmu_format_value`; terms are joined by OR.
     """
     pairs = list(_pairs(pmu, terms))
     given = {key: value for key, value in pairs if value != "?"}
@@ -150,9 +146,8 @@ def encode(pmu: Pmu, terms: str) -> tuple[int, int, int]:
         else:
             raise SpecError(f"{pmu.name} has no term {key!r}; it has {', '.join(sorted(pmu.formats)) or 'none'}")
         if field not in configs or bits >> 64:
-            raise SpecError(
-                f"{pmu.name}: {key}={number:#x} does not fit: its field is {pmu.formats.get(key, '64 bits')}"
-            )
+            width = pmu.formats.get(key, "64 bits")
+            raise SpecError(f"{pmu.name}: {key}={number:#x} does not fit: its field is {width}")
         configs[field] |= bits
     return configs["config"], configs["config1"], configs["config2"]
 
@@ -253,10 +248,7 @@ _METRICS = frozenset(umask << 8 for umask in range(0x80, 0x88))
 
 
 def leader(event: Event, root: Path = Path("/")) -> Event | None:
-    """Return the event that must lead the group of another one, or None where any may.
-
-    Result: `slots` of the same PMU, counted in the same mode: they share a counter.
-    """
+    """Return the event that must lead another's group: `slots` of its PMU, in its mode: the two share a counter."""
     if event.config not in _METRICS or event.config1 or event.config2:
         return None
     for number, name, config in _slots(root):
@@ -294,8 +286,5 @@ def _has_slots(pmu: Pmu) -> bool:
 def _slots(root: Path) -> tuple[tuple[int, str, int], ...]:
     """Return number, spec's name of `slots` and its code for each PMU that has it."""
     holders = [pmu for pmu in pmus(root).values() if _has_slots(pmu)]
-    alone = len(holders) == 1
-    return tuple(
-        (pmu.type, f"perf::{SLOTS}" if alone else f"perf::{pmu.name}/{SLOTS}/", encode(pmu, SLOTS)[0])
-        for pmu in holders
-    )
+    names = [f"perf::{SLOTS}"] if len(holders) == 1 else [f"perf::{pmu.name}/{SLOTS}/" for pmu in holders]
+    return tuple((pmu.type, name, encode(pmu, SLOTS)[0]) for pmu, name in zip(holders, names, strict=True))

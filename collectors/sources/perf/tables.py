@@ -70,10 +70,7 @@ class PerfTables:
 
 @cache
 def read_tables() -> PerfTables:
-    """Ask the installed perf for its tables, once in a process.
-
-    Result: With `problem` where perf is missing, fails, or has no metrics for this processor.
-    """
+    """Ask the installed perf for its tables, once in a process."""
     perf = shutil.which("perf")
     if perf is None:
         return PerfTables(problem="perf is not installed (in Debian: apt-get install linux-perf)")
@@ -102,12 +99,8 @@ def parse_json(text: str) -> PerfTables:
         return PerfTables()
     entries = [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
     metrics = (_metric(entry) for entry in entries if entry.get("MetricName") and entry.get("MetricExpr"))
-    events = [
-        event
-        for entry in entries
-        if entry.get("EventName")
-        for event in _event(str(entry["EventName"]), str(entry.get("Encoding", "")))
-    ]
+    named = ((str(entry["EventName"]), str(entry.get("Encoding", ""))) for entry in entries if entry.get("EventName"))
+    events = [event for name, encoding in named for event in _event(name, encoding)]
     return PerfTables(metrics=_merged(metrics), events=_by_name(events))
 
 
@@ -126,14 +119,9 @@ def _metric(entry: Mapping[str, Any]) -> PerfMetric:
     meaning, pmu = _without_unit(str(entry.get("BriefDescription", "")))
     groups = tuple(filter(None, str(entry.get("MetricGroup", "")).split(";")))
     unit = str(entry.get("Unit", "")) or pmu
-    return PerfMetric(
-        str(entry["MetricName"]),
-        str(entry["MetricExpr"]),
-        groups,
-        meaning,
-        "" if unit in _ONLY_CORE else unit,
-        str(entry.get("ScaleUnit", "")),
-    )
+    own = "" if unit in _ONLY_CORE else unit
+    name, formula, scale = str(entry["MetricName"]), str(entry["MetricExpr"]), str(entry.get("ScaleUnit", ""))
+    return PerfMetric(name, formula, groups, meaning, own, scale)
 
 
 def _without_unit(meaning: str) -> tuple[str, str]:
@@ -158,11 +146,7 @@ def _by_name(events: Iterable[TableEvent]) -> dict[str, tuple[TableEvent, ...]]:
 
 
 def parse_text(text: str) -> PerfTables:
-    """Read what `perf list --details` printed.
-
-    `text`: Events, each with its description and its encoding below it; then the groups, each with its metrics, their
-    descriptions and formulas.
-    """
+    """Read what `perf list --details` printed: events with their encodings, then groups of metrics with formulas."""
     events: list[TableEvent] = []
     metrics: list[PerfMetric] = []
     group, within_metrics = "", False

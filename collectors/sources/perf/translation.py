@@ -40,8 +40,7 @@ _NO_EVENT: Mapping[str, str] = {
     "system_time": "CPU time that perf itself reads: use system_time_us under `os`",
 }
 _SOFTWARE = "software"
-_NO_TERM = ("name=", "cpu=")
-"""Terms for perf's own output."""
+_NO_TERM = ("name=", "cpu=")  # terms for perf's own output
 _OPERATIONS: Mapping[str, Callable[[float, float], float]] = {
     "+": operator.add,
     "-": operator.sub,
@@ -72,10 +71,9 @@ class _Untranslated(Exception):  # noqa: N818  never leaves this module
 
 
 def translate(asked: str, tables: PerfTables, root: Path = Path("/")) -> Translated:
-    """Translate a metric.
+    """Translate a metric; what the host decides (`#smt_on`, an event's encoding) is written out.
 
     `asked`: Its name; `PMU/NAME/` on a hybrid processor whose kinds of core have metrics of that name each.
-    Result: With what the host decides written out: `#smt_on`, or an event's encoding.
     """
     if tables.problem:
         raise SpecError(f"unknown perf metric {asked}: {tables.problem}")
@@ -232,9 +230,8 @@ class _Translation:
     def _check_own(self, pmu: str, event: str) -> None:
         unit = self._units.get(pmu)
         if unit is not None and unit.whole_package:
-            raise _Untranslated(
-                f"it needs {event} of the PMU {pmu}, which counts for a whole processor or package, not for one program"
-            )
+            where = "which counts for a whole processor or package, not for one program"
+            raise _Untranslated(f"it needs {event} of the PMU {pmu}, {where}")
 
 
 def _folded(sign: str, left: Node, right: Node) -> Node:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from unperturbed.instrument.events.kind import (
     FUNCTION,
@@ -14,10 +13,9 @@ from unperturbed.instrument.events.kind import (
     is_within,
     matches,
 )
-from unperturbed.instrument.events.targets import Need, need_of_name
 
-if TYPE_CHECKING:
-    from unperturbed.instrument.events.event import Event
+_CONSTEXPR = "calls of a constexpr function are not counted; use enter:"
+_ADDRESS_TAKEN = "its address is taken: calls through it are not counted; use enter:"
 
 
 class Call(CompiledKind):
@@ -32,6 +30,7 @@ class Call(CompiledKind):
     filters = ("in", "file", "add", "threads")
     order = 2
     reads_expressions = True
+    use = "called"
     written_as = r"\b{0}\s*\("
     happens = "is called in"
 
@@ -44,8 +43,7 @@ class Call(CompiledKind):
                     if not matches(names, metric.target):
                         continue
                     if self.search.is_constant(callee):
-                        reason = "calls of a constexpr function are not counted; use enter:"
-                        self.search.note_uncounted(index, point.at, reason)
+                        self.search.note_uncounted(index, point.at, _CONSTEXPR)
                     else:
                         self.search.add(index, function, point, in_constant=self.search.is_lambda(callee))
 
@@ -54,13 +52,7 @@ class Call(CompiledKind):
         for index, metric in self.metrics:
             for offset, names in self.search.references(metric.target):
                 if matches(names, metric.target):
-                    reason = "its address is taken: calls through it are not counted; use enter:"
-                    self.search.note_uncounted(index, offset, reason)
-
-    @classmethod
-    def need(cls, event: Event) -> Need:
-        """Return the need of a name that is called."""
-        return need_of_name(event, event.target, use="called")
+                    self.search.note_uncounted(index, offset, _ADDRESS_TAKEN)
 
     @classmethod
     def propose(cls, target: str, names: Mapping[str, set[str]], words: Sequence[str]) -> set[str]:

@@ -57,14 +57,12 @@ class Gauge(CompiledKind):
         """Return the need of a variable that is defined."""
         target = split_gauge(event.target)
         need = need_of_name(event, target.name, use="stored")
-        return need._replace(
-            inner=target.variable, used=target.variable, files=(*need.files, *((target.file,) if target.file else ()))
-        )
+        files = (*need.files, target.file) if target.file else need.files
+        return need._replace(inner=target.variable, used=target.variable, files=files)
 
     @classmethod
     def reaches_system_headers(cls, target: str) -> bool:
         """Return True: a variable is named by itself."""
-        del target
         return True
 
     @classmethod
@@ -96,14 +94,10 @@ class Gauge(CompiledKind):
         """Return where the variable's name is found, if that is not where the target has it."""
         target = split_gauge(event.target)
         known, near = names.known(cls.named), names.similar(event)
-        scoped = sorted(
-            name for name in {*known, *near} if name.endswith(f"::{target.variable}") and name != target.name
-        )
-        if scoped:
+        others = {*known, *near} - {target.name}
+        if scoped := sorted(name for name in others if name.endswith(f"::{target.variable}")):
             return f"{target.variable} is the name of {first_of(scoped, 3)}"
         if target.name in known and not near:
-            return (
-                f"{target.name} is named there, but none of the sources defines it (a variable in a function is "
-                "function::variable)"
-            )
+            undefined = f"{target.name} is named there, but none of the sources defines it"
+            return f"{undefined} (a variable in a function is function::variable)"
         return ""

@@ -87,11 +87,7 @@ class Loop(CompiledKind):
         name = cls.owner(event.target)
         if more := super().explain(event, names):
             return more
-        if (
-            is_glob(name)
-            or split_line(event.target)
-            or any(cls.owner(similar) == name for similar in names.similar(event))
-        ):
+        if is_glob(name) or split_line(event.target) or name in map(cls.owner, names.similar(event)):
             return ""
         files = names.files_of(name)
         return f"{name} is in {first_of(list(dict.fromkeys(files)), 3)}, and has no loop" if files else ""

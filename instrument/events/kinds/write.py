@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from unperturbed.instrument.events.kind import (
     NAME,
@@ -15,10 +15,6 @@ from unperturbed.instrument.events.kind import (
     is_within,
     matches,
 )
-from unperturbed.instrument.events.targets import Need, need_of_name
-
-if TYPE_CHECKING:
-    from unperturbed.instrument.events.event import Event
 
 _ASSIGNED = r"(?:\[[^]\n]*\])*\s*(?:\+\+|--|(?:[-+*/%&|^]|<<|>>)?=(?!=))"
 
@@ -36,6 +32,7 @@ class Write(CompiledKind):
     order = 3
     reads_expressions = True
     reads_records = True
+    use = "written"
     named = ("variable", "field")
     enumerating = (("write", "*"), ("gauge", "no_such_variable"))  # local variables are noted for gauges alone
     written_as = r"(?:\+\+|--)[\w\s.>-]*\b{0}\b|\b{0}\b" + _ASSIGNED
@@ -68,19 +65,13 @@ class Write(CompiledKind):
     def _written(self, function: ParsedFunction, expression: Any) -> set[int]:
         """Return the indices of the metrics whose variable or field holds the object that an lvalue designates."""
         metrics = [(index, metric) for index, metric in self.metrics if is_within(metric, function)]
-        found: set[int] = set()
-        for names, is_field in self.search.written_objects(function, expression) if metrics else ():
-            found |= {
-                index
-                for index, metric in metrics
-                if ("." in metric.target) == is_field and matches(names, metric.target)
-            }
-        return found
-
-    @classmethod
-    def need(cls, event: Event) -> Need:
-        """Return the need of a name that is written."""
-        return need_of_name(event, event.target, use="written")
+        written = list(self.search.written_objects(function, expression)) if metrics else []
+        return {
+            index
+            for names, is_field in written
+            for index, metric in metrics
+            if ("." in metric.target) == is_field and matches(names, metric.target)
+        }
 
     @classmethod
     def propose(cls, target: str, names: Mapping[str, set[str]], words: Sequence[str]) -> set[str]:

@@ -82,7 +82,7 @@ def test_its_own_reader_finds_the_same(tmp_path: Path) -> None:
 
     path = write(tmp_path, as_cali(snapshots(50, 2)) + "__rec=globals,ref=32\n")
     theirs, _ = read_caliper_contents(str(path))
-    ours = read_cali(path.read_bytes(), path).snapshots
+    ours, _ = read_cali(path.read_bytes(), path)
     assert len(ours) == len(theirs) == 50
     for our, their in zip(ours, theirs, strict=True):
         assert {name: str(value) for name, value in our.values.items() if name != "region"} == {

@@ -520,7 +520,7 @@ def test_a_probe_that_was_removed_meanwhile(build: Build, tmp_path: Path, side: 
     remove_probes()
     records, _ = sample(tmp_path, [str(program)], setup(side, probes))
     assert records.state == "failed"
-    assert "program:hit: the kernel knows this probe no more" in records.message
+    assert "program:hit: the kernel no longer has this probe" in records.message
 
 
 def test_what_the_kernel_refuses_is_met_at_registration(build: Build) -> None:
@@ -532,7 +532,7 @@ int main(void) { odd(); return 0; }
 """
     program = build(text)
     before = probe_registry().read_text()
-    with pytest.raises(HostError, match=r"program:odd: the kernel can set no breakpoint on that instruction"):
+    with pytest.raises(HostError, match=r"program:odd: the kernel cannot set a breakpoint on that instruction"):
         register_probes([function(0, program, "odd")])
     with pytest.raises(HostError, match="it changed meanwhile"):
         register_probes([At(0, "program:gone", program, 1 << 30)])

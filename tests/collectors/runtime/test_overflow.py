@@ -167,7 +167,7 @@ def test_an_event_that_cannot_interrupt_is_refused_by_name(build: Build) -> None
     setup = Setup("perf_event", PERIOD, "event", events, signal=OVERFLOW_SIGNAL, interval_event=events[0].name)
     records, done = run(build(STEADY), setup)
     assert (done.returncode, records.state) == (0, "failed")
-    assert records.message.startswith("perf::msr/tsc/ cannot end intervals here, the kernel cannot have it interrupt")
+    assert records.message.startswith("perf::msr/tsc/ cannot end intervals here, as the kernel cannot interrupt")
 
 
 def _type_of(pmu: str) -> int:

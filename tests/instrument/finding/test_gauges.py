@@ -595,7 +595,7 @@ def test_memory_that_may_not_be_read_is_a_failure_not_zeros(tmp_path):
     records = read_record_file(folder / "record", setup)
     shutil.rmtree(folder)
     assert records.state == "failed"
-    assert "the gauges cannot be read from the program's memory" in records.message
+    assert "cannot read the gauges in the program's memory" in records.message
     assert "Operation not permitted" in records.message
     assert records.unread > 5
     assert set(records.rows["software"][:, 0]) <= {0, 1}

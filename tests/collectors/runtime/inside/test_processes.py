@@ -122,7 +122,7 @@ int main(void) {{ for (int i = 0; i < 20; i++) {{ COUNT(0); busy(1000000); }} {a
     assert int(records.rows["software"][-1][0]) > 5
     assert records.rows["whole"][-1] == len(records.rows)
     if state == "failed":
-        with pytest.raises(RunError, match="the main thread ended before the program did"):
+        with pytest.raises(RunError, match="the main thread ended before the program"):
             assemble_plain(records)
 
 
