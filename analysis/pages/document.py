@@ -26,8 +26,11 @@ _POLICY = (
 _RADIO_MOST = 3
 
 
-def document(title: str, *body: Content, version: str) -> str:
-    """Return an HTML document; its root's `data-state` becomes `drawn` when the last figure is drawn."""
+def document(title: str, *body: Content, version: str = "") -> str:
+    """Return an HTML document; its root's `data-state` becomes `drawn` when the last figure is drawn.
+
+    `version`: Of the tool that made its content; by default the installed one.
+    """
     head = tag(
         "head",
         tag("meta", charset="utf-8"),
@@ -38,7 +41,7 @@ def document(title: str, *body: Content, version: str) -> str:
         Html(f"<style>{_asset('report.css')}</style>"),
     )
     footer = (
-        f"Made by Unperturbed {version}. This page is self-contained and loads nothing from the network. Its figures "
+        f"Made by Unperturbed {version or metadata.version('unperturbed')}. This page is self-contained and loads nothing from the network. Its figures "
         "are drawn by plotly.js (© Plotly, Inc., MIT licence)."
     )
     whole = tag(
@@ -57,10 +60,15 @@ def navigation(places: Sequence[tuple[str, str]]) -> Html:
     return tag("nav", tag("ul", links), aria_label="Sections")
 
 
-def page_header(kicker: str, title: str, *content: Content) -> Html:
-    """Return a page's head: the question it answers, its title, the answer, and what readers without scripts miss."""
-    missing = tag("noscript", tag("p", "Figures need JavaScript. Every number is in the tables too.", class_="note"))
-    return tag("header", tag("p", kicker, class_="kicker"), tag("h1", title), *content, missing)
+def page_header(
+    question: str,
+    title: str,
+    *content: Content,
+    without_scripts: str = "Figures need JavaScript. Every number is in the tables too.",
+) -> Html:
+    """Return a page's head: the question it answers, its title, the answer, and a note for readers without scripts."""
+    note = tag("noscript", tag("p", without_scripts, class_="note"))
+    return tag("header", tag("p", question, class_="kicker"), tag("h1", title), *content, note)
 
 
 def section(identity: str, heading: Content, *content: Content) -> Html:
@@ -166,4 +174,4 @@ def render_result(result: Result) -> str:
     """
     heading = result.headline()
     body = tag("main", tag("h1", heading), [table.to_html(sortable=True) for table in result.tables()])
-    return document(heading, body, version=metadata.version("unperturbed"))
+    return document(heading, body)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import metadata
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -202,7 +201,7 @@ def render_merged(merged: MergedTrace) -> str:
 def _page(title: str, kicker: str, answer: str, sections: list[Html], warning: str = "") -> str:
     note = tag("p", warning, class_="note") if warning else None
     header = page_header(kicker, title, tag("p", answer, class_="answer"), note)
-    return document(title, header, tag("main", sections), version=metadata.version("unperturbed"))
+    return document(title, header, tag("main", sections))
 
 
 def alignment_figures(example: AlignmentExample) -> list[Figure]:

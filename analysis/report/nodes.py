@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import metadata
 from typing import TYPE_CHECKING
 
 from unperturbed.analysis.metric_names import pair_name
@@ -51,7 +50,7 @@ def render_nodes(verdicts: NodeVerdicts) -> str:
         [_section(one, at) for at, one in enumerate(verdicts.combined) if one.these.changes],
         section("", "The change that weighs most, node by node", [table.to_html() for table in rest]),
     )
-    return document(verdicts.headline(), body, version=metadata.version("unperturbed"))
+    return document(verdicts.headline(), body)
 
 
 def _section(one: Combined, at: int) -> Html:

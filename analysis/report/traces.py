@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 from unperturbed.analysis.metric_names import is_simulated, plain_name
@@ -76,7 +75,7 @@ def render_traces(traces: Sequence[Trace], metrics: Sequence[str], title: str) -
         tag("h1", title),
         frame(_figure(drawn, metrics), f"What each interval holds, run by run.{merged}{left_out}"),
     )
-    return document(title, body, version=metadata.version("unperturbed"))
+    return document(title, body)
 
 
 def _figure(traces: Sequence[Trace], metrics: Sequence[str]) -> Figure:

@@ -5,15 +5,13 @@ The harness fills it, `page.render` draws it, `to_json` exports it.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from unperturbed.analysis.perturbation import Change, Overhead, Verdict, VerdictName, combine, ranked_changes
 from unperturbed.analysis.perturbation.verdict import change_weight
+from unperturbed.common.result import plain
 
 if TYPE_CHECKING:
     from unperturbed.analysis.levels import LevelChange
@@ -233,38 +231,19 @@ def to_json(content: ReportContent) -> dict[str, Any]:
         "campaign": content.campaign,
         "headline": asdict(content.headline),
         "source": asdict(content.source),
-        "settings": _plain(asdict(content.settings)),
-        "verdicts": _plain([verdict.to_json() for verdict in content.verdicts]),
-        "software_by_configuration": _plain(content.software_by_configuration),
-        "runs": _plain([asdict(row) for row in content.runs]),
+        "settings": plain(asdict(content.settings)),
+        "verdicts": plain([verdict.to_json() for verdict in content.verdicts]),
+        "software_by_configuration": plain(content.software_by_configuration),
+        "runs": plain([asdict(row) for row in content.runs]),
         "failures": list(content.failures),
         "notes": list(content.notes),
         "steadiness": list(content.steadiness),
         "doubts": list(content.doubts),
         "setups": dict(content.setups),
-        "levels": _plain({name: [asdict(one) for one in found] for name, found in content.levels.items()}),
-        "provenance": _plain(content.provenance),
+        "levels": plain({name: [asdict(one) for one in found] for name, found in content.levels.items()}),
+        "provenance": plain(content.provenance),
         "spec": content.spec_text,
     }
-
-
-def _plain(value: Any) -> Any:
-    """Return the value with JSON's own types only."""
-    if isinstance(value, list | tuple):
-        kinds = set(map(type, value))
-        if kinds <= {str} or (kinds == {float} and math.isfinite(sum(map(abs, value)))):
-            return list(value)
-    match value:
-        case Mapping():
-            return {str(key): _plain(item) for key, item in value.items()}
-        case list() | tuple():
-            return [_plain(item) for item in value]
-        case np.generic():
-            return _plain(value.item())
-        case float():
-            return value if math.isfinite(value) else None
-        case _:
-            return value
 
 
 def described_metrics(content: ReportContent) -> Mapping[str, Metric]:
