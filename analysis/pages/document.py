@@ -41,8 +41,8 @@ def document(title: str, *body: Content, version: str = "") -> str:
         Html(f"<style>{_asset('report.css')}</style>"),
     )
     footer = (
-        f"Made by Unperturbed {version or metadata.version('unperturbed')}. This page is self-contained and loads nothing from the network. Its figures "
-        "are drawn by plotly.js (© Plotly, Inc., MIT licence)."
+        f"Made by Unperturbed {version or metadata.version('unperturbed')}. This page is self-contained and loads "
+        "nothing from the network. Its figures are drawn by plotly.js (© Plotly, Inc., MIT licence)."
     )
     whole = tag(
         "body",

@@ -36,9 +36,8 @@ from unperturbed.analysis.report.campaign.changes import details, details_dialog
 from unperturbed.analysis.report.campaign.content import (
     CounterSource,
     ReportContent,
-    change_numbers,
+    ReportView,
     configuration_results,
-    described_metrics,
     listed_changes,
 )
 from unperturbed.analysis.report.campaign.figures.forest import FOREST_ROWS, forest
@@ -332,12 +331,11 @@ def render_partition(content: ReportContent, plan: Plan) -> str:
     others = [(", ".join(each.metrics), each.verdict, each.metrics) for each in plan.undecided]
     certified = [_result(content, each.name, each.verdict, each.metrics) for each in plan.subsets]
     refused = [_result(content, *each) for each in (*lone, *others) if each[1] is not None]
-    listed = listed_changes([*certified, *refused], _LISTED)
-    index = change_numbers(listed)
+    view = ReportView(content, certified, listed_changes([*certified, *refused], _LISTED))
+    index = view.change_numbers
     costs = alone_costs(plan)
     kind = cost_kind([*costs.values(), *(subset.cost for subset in plan.subsets)])
-    described = described_metrics(content)
-    simulated = content.source.simulated or any(map(is_simulated, described.values()))
+    simulated = content.source.simulated or any(map(is_simulated, view.described.values()))
     # The picture comes first: people look before they read.
     beneath = [
         simulated_banner(content),
@@ -352,7 +350,7 @@ def render_partition(content: ReportContent, plan: Plan) -> str:
         ),
         search_section(plan, steps_figure(plan, ordered_metrics(plan, costs, kind)), runs_figure(plan)),
         runs_section(content.runs),
-        provenance_section(content, certified, described),
+        provenance_section(view),
     ]
     places = [place for place, written in zip(_PLACES, sections, strict=True) if written]
     header = page_header(
@@ -370,7 +368,7 @@ def render_partition(content: ReportContent, plan: Plan) -> str:
         header,
         tag("main", sections),
         details_dialog(),
-        packed_block("details-data", details(listed)),
+        packed_block("details-data", details(view.listed)),
         version=content.headline.version,
     )
 

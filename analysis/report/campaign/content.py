@@ -5,8 +5,9 @@ The harness fills it, `page.render` draws it, `to_json` exports it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from unperturbed.analysis.perturbation import Change, Overhead, Verdict, VerdictName, combine, ranked_changes
@@ -307,11 +308,6 @@ def change_key(result: ConfigurationResult, change: Change) -> ChangeKey:
     return result.configuration, change.check, change.first, change.second
 
 
-def change_numbers(listed: Iterable[tuple[ConfigurationResult, Change]]) -> Mapping[ChangeKey, int]:
-    """Return the number of each listed change, by which a click on it opens its details."""
-    return {change_key(result, change): number for number, (result, change) in enumerate(listed)}
-
-
 def listed_changes(
     found: Iterable[ConfigurationResult], most: int | None = None
 ) -> list[tuple[ConfigurationResult, Change]]:
@@ -348,6 +344,31 @@ def _joined_overhead(group: list[Verdict]) -> Overhead:
         return next((value for value in values if value is not None), None)
 
     return Overhead(first("instructions"), first("cycles"), first("time"))
+
+
+@dataclass(frozen=True)
+class ReportView:
+    """Everything that a section or a figure of the report may show."""
+
+    content: ReportContent  # The content of the report: traces, runs, settings
+    results: Sequence[ConfigurationResult]  # The verdicts, joined by configuration
+    # The changes that the page has details of, the one that weighs most first.
+    listed: Sequence[tuple[ConfigurationResult, Change]] = ()
+
+    @property
+    def baseline(self) -> str:
+        """Return the name of the configuration that all others are compared with; empty where there is no verdict."""
+        return self.results[0].references[0] if self.results and self.results[0].references else ""
+
+    @cached_property
+    def described(self) -> Mapping[str, Metric]:
+        """Return the description of every metric in any trace, in the order of first appearance."""
+        return described_metrics(self.content)
+
+    @cached_property
+    def change_numbers(self) -> Mapping[ChangeKey, int]:
+        """Return the number of each listed change, by which a click on it opens its details."""
+        return {change_key(result, change): number for number, (result, change) in enumerate(self.listed)}
 
 
 def changed_pairs(found: Iterable[ConfigurationResult], check: CheckName) -> list[tuple[str, str]]:

@@ -13,7 +13,7 @@ from unperturbed.common.wording import correlation, counted, duration, listing, 
 
 if TYPE_CHECKING:
     from unperturbed.analysis.perturbation import CheckName
-    from unperturbed.analysis.report.campaign.content import ConfigurationResult, ReportContent, RunRow
+    from unperturbed.analysis.report.campaign.content import ConfigurationResult, ReportView, RunRow
     from unperturbed.collectors.data import Metric
 
 
@@ -97,11 +97,9 @@ _RUN_COLUMNS: TableColumns[RunRow] = (
 )
 
 
-def provenance_section(
-    content: ReportContent, found: Sequence[ConfigurationResult], described: Mapping[str, Metric]
-) -> Html:
+def provenance_section(view: ReportView) -> Html:
     """Return where every number comes from: runs behind each verdict, metrics, host and tools, spec."""
-    spec = content.spec_text
+    content, spec = view.content, view.content.spec_text
     groups = [
         tag(
             "section",
@@ -117,8 +115,8 @@ def provenance_section(
         "Where the numbers come from",
         "runs behind each verdict, metrics, host, tools, spec",
         tag("p", tag("b", f"Counters: {content.source.name}. "), content.source.sentence),
-        _rests_on(found),
-        _metrics(described),
+        _rests_on(view.results),
+        _metrics(view.described),
         tag("div", groups, class_="groups"),
         tag("details", tag("summary", "The spec, as it was run"), tag("pre", spec[:_SPEC_LENGTH], cut))
         if spec
@@ -222,11 +220,12 @@ def reading_section() -> Html:
     )
 
 
-def method_section(content: ReportContent, found: Sequence[ConfigurationResult]) -> Html:
+def method_section(view: ReportView) -> Html:
     """Return the exact statement of the method, with the papers' sections and what deviates from them."""
-    alpha = found[0].alpha if found else content.settings.alpha
-    tolerance = found[0].tolerance if found else content.settings.tolerance
-    aligned = listing([plain_name(name) for name in content.settings.align_on])
+    settings = view.content.settings
+    decided = view.results[0] if view.results else settings
+    alpha, tolerance = decided.alpha, decided.tolerance
+    aligned = listing([plain_name(name) for name in settings.align_on])
     statements = (
         "Baseline, inner and outer perturbation are those of Mytkowicz, Diwan, Hauswirth and Sweeney, “Understanding "
         "Measurement Perturbation in Trace-based Data”, sections 2.1, 2.2 and 2.3: Spearman's ρ of every pair of "
@@ -248,7 +247,7 @@ def method_section(content: ReportContent, found: Sequence[ConfigurationResult])
         "listed above.",
         "The paper draws |ρ| between 0.3 and 1; this page draws ρ with its sign over its whole range and offers the "
         "paper's scale.",
-        *content.method,
+        *view.content.method,
     )
     hint = "how each number was computed, and where it deviates from the papers"
     return folded("method", "Method", hint, tag("ol", [tag("li", said) for said in statements]))

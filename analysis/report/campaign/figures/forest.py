@@ -123,7 +123,7 @@ def _points(
 
 
 def _block(view: ReportView) -> FigureBlock | None:
-    figure = forest(view.results, view.change_numbers())
+    figure = forest(view.results, view.change_numbers)
     if figure is None:
         return None
     longest = max(len(result.of(check)) for result in view.results for check in ("inner", "outer"))
