@@ -22,9 +22,10 @@ import numpy as np
 
 from unperturbed.analysis.multiple_testing import holm
 from unperturbed.analysis.perturbation import Change, Verdict, VerdictName, combine
-from unperturbed.analysis.perturbation.compare import Comparison, MeanErrors, widest_bounds
-from unperturbed.analysis.perturbation.correlation import FloatArray, fisher, from_fisher
+from unperturbed.analysis.perturbation.compare import MeanErrors, comparison, widest_bounds
+from unperturbed.analysis.perturbation.correlation import FloatArray, fisher
 from unperturbed.analysis.perturbation.decide import decide
+from unperturbed.analysis.perturbation.verdict import RunGroup, changes_from_comparison
 from unperturbed.common.extras import LazyLibrary
 from unperturbed.common.wording import p_value
 from unperturbed.errors import DataError
@@ -183,41 +184,26 @@ def _change(
 ) -> Change:
     """Return the joint change by weights of the nodes and by the ways to take its errors, the first of which tests."""
     model = strata.changes[0]
+
+    def runs(configuration: str, side: str) -> RunGroup:
+        names = tuple(run for change in strata.changes for run in getattr(change, f"{side}_runs"))
+        rho = np.array([value for change in strata.changes for value in getattr(change, side)])
+        return RunGroup(configuration, names, rho[:, None])
+
     before = np.full(1, float((share * strata.before).sum()))
     after = before + float((share * strata.difference).sum())
-    low, high = widest_bounds(before, after, ways, alpha)
-    statistic = -np.abs(after - before) / error
-    tail = special.ndtr(statistic) if np.isinf(freedom) else special.stdtr(freedom, statistic)
-    compared = Comparison(
-        before,
-        after,
-        np.full(1, error),
-        from_fisher(after) - from_fisher(before),
-        low,
-        high,
-        2 * tail,
-        np.full(1, freedom),
-        ("",),
-        tuple(ways[:1]),
-    )
-    return replace(
-        model,
-        reference=tuple(value for change in strata.changes for value in change.reference),
-        observed=tuple(value for change in strata.changes for value in change.observed),
-        reference_runs=tuple(run for change in strata.changes for run in change.reference_runs),
-        observed_runs=tuple(run for change in strata.changes for run in change.observed_runs),
-        effect=float(compared.effect[0]),
-        low=float(low[0]),
-        high=float(high[0]),
-        p=float(compared.p[0]),
-        p_corrected=float(compared.p[0]),
-        p_beyond=float(compared.p_beyond(model.tolerance)[0]),
-        standard_error=error,
-        freedom=freedom,
-        note="",
-        origin=None,
+    bounds = widest_bounds(before, after, ways, alpha)
+    compared = comparison((before, after), np.full(1, error), bounds, ways[:1], np.full(1, freedom), ("",))
+    (joint,) = changes_from_comparison(
+        model.check,
+        [(model.first, model.second)],
+        runs(model.against, "reference"),
+        runs("", "observed"),
+        compared,
+        tolerance=model.tolerance,
         more_runs_help=False,
     )
+    return replace(joint, aligned_on=model.aligned_on)
 
 
 def _joint(first: Verdict, verdicts: Mapping[str, Verdict], changes: Sequence[Change]) -> Verdict:

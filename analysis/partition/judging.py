@@ -274,15 +274,11 @@ def _counts(counts: Mapping[str, int]) -> str:
 
 
 def _seen(changes: Sequence[Change]) -> ObservedChanges:
-    rows = [_on_fishers_scale(change) for change in changes]
-    reference, observed, errors = np.array(rows).T
+    reference, observed = (
+        np.array([fisher(getattr(change, side)).mean() for change in changes]) for side in ("reference", "observed")
+    )
+    errors = np.array([change.standard_error for change in changes])
     return ObservedChanges(reference, observed - reference, errors, len(changes[0].reference), len(changes[0].observed))
-
-
-def _on_fishers_scale(change: Change) -> tuple[float, float, float]:
-    """Return the means of both sides, and the error of their difference."""
-    before, after = (float(fisher(values).mean()) for values in (change.reference, change.observed))
-    return before, after, change.standard_error
 
 
 def _carried(verdict: Verdict) -> tuple[str, ...]:

@@ -12,18 +12,18 @@ otherwise.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unperturbed.analysis.perturbation import comparable
-from unperturbed.analysis.perturbation.compare import Comparison, MeanErrors, widest_bounds
+from unperturbed.analysis.perturbation.compare import Comparison, MeanErrors, comparison, widest_bounds
 from unperturbed.analysis.perturbation.correlation import (
     FloatArray,
     correlate_ranks,
     fisher,
-    from_fisher,
     pair_columns,
     standard_ranks,
 )
@@ -147,18 +147,7 @@ def compare_by_bootstrap(
         wider = other_error > standard_error
         standard_error, freedom = np.maximum(standard_error, other_error), np.where(wider, k + r - 2, np.inf)
     low, high = widest_bounds(*means, ways, alpha)
-    return Comparison(
-        reference_mean=means[0],
-        observed_mean=means[1],
-        standard_error=standard_error,
-        effect=from_fisher(means[1]) - from_fisher(means[0]),
-        low=low,
-        high=high,
-        p=p,
-        freedom=freedom,
-        notes=("",) * len(effect_z),
-        tested=tuple(ways),
-    )
+    return replace(comparison(means, standard_error, (low, high), ways, freedom, ("",) * len(effect_z)), p=p)
 
 
 def inner_by_bootstrap(

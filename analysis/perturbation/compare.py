@@ -108,7 +108,7 @@ class Comparison:
         change_here = np.where(falls, -change, change)
         beyond = np.where(falls, self.effect < change_here, self.effect > change_here)
         reached = self._quantile_reaching(errors, change_here)
-        tail = np.where(np.isinf(errors.freedom), special.ndtr(-reached), special.stdtr(errors.freedom, -reached))
+        tail = _t_below(errors.freedom, -reached)
         return np.asarray(np.where(beyond, tail, 1 - tail), np.float64)
 
     def _quantile_reaching(self, errors: MeanErrors, change: FloatArray) -> FloatArray:
@@ -190,7 +190,7 @@ def comparison(
         standard_error,
         from_fisher(means[1]) - from_fisher(means[0]),
         *bounds,
-        2 * special.stdtr(freedom, -np.abs(means[1] - means[0]) / standard_error),
+        2 * _t_below(freedom, -np.abs(means[1] - means[0]) / standard_error),
         freedom,
         notes,
         tuple(tested),
@@ -292,6 +292,11 @@ def widest_bounds(
     before = from_fisher(reference_mean)
     low, high = np.min([low for low, _ in bounds], axis=0), np.max([high for _, high in bounds], axis=0)
     return np.maximum(low, -1 - before), np.minimum(high, 1 - before)
+
+
+def _t_below(freedom: FloatArray, value: FloatArray) -> FloatArray:
+    """Return the probability that Student's t, normal where degrees of freedom are infinite, is at most a value."""
+    return np.asarray(np.where(np.isinf(freedom), special.ndtr(value), special.stdtr(freedom, value)), np.float64)
 
 
 def _t_quantile(freedom: FloatArray, level: float) -> FloatArray:

@@ -70,21 +70,13 @@ def correlate_ranks(x: FloatArray, y: FloatArray) -> FloatArray:
     return np.asarray(np.clip(products, -1, 1), np.float64)
 
 
-def correlate_pairs(values: FloatArray, metrics: Sequence[str], pairs: Sequence[tuple[str, str]]) -> FloatArray:
-    """Return Spearman's coefficients of pairs of metrics within one run.
-
-    `values`: float64, shape (intervals, metrics). The run.
-    Result: float64, shape (pairs,). In the order of the pairs.
-    """
-    ranks = standard_ranks(values)
-    first, second = pair_columns(metrics, pairs)
-    return np.asarray(correlate_ranks(ranks, ranks)[first, second], np.float64)
-
-
 def correlate_runs(
     values: Sequence[FloatArray], metrics: Sequence[str], pairs: Sequence[tuple[str, str]]
 ) -> list[FloatArray]:
-    """Return Spearman's coefficients of pairs of metrics within each of several runs, by the workers of `parallel`."""
+    """Return Spearman's coefficients of pairs of metrics within each run, shape (pairs,), by the workers of `parallel`.
+
+    `values`: float64, shape (intervals, metrics). A run each.
+    """
     workers = choose_workers(kernels=False, seconds=sum(run.size for run in values) * _VALUE_S)
     parts = workers.chunks(len(values))
     with closing(workers.map(_correlate_part, (values, tuple(metrics), tuple(pairs)), parts)) as in_order:
@@ -95,7 +87,9 @@ def _correlate_part(
     common: tuple[Sequence[FloatArray], Sequence[str], Sequence[tuple[str, str]]], part: slice
 ) -> list[FloatArray]:
     values, metrics, pairs = common
-    return [correlate_pairs(run, metrics, pairs) for run in values[part]]
+    first, second = pair_columns(metrics, pairs)
+    ranks = [standard_ranks(run) for run in values[part]]
+    return [np.asarray(correlate_ranks(run, run)[first, second], np.float64) for run in ranks]
 
 
 def pair_columns(metrics: Sequence[str], pairs: Sequence[tuple[str, str]]) -> tuple[list[int], list[int]]:

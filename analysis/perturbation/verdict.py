@@ -280,7 +280,7 @@ def changes_from_comparison(
     p_beyond = compared.p_beyond(tolerance)
     return tuple(
         Change(
-            check=check,
+            check="across" if check == "outer" and first != second else check,
             first=first,
             second=second,
             reference=tuple(reference.rho[:, at].tolist()),
