@@ -64,6 +64,21 @@ class Combined:
     # A node, without which the verdict on these nodes would be another, to that verdict.
     hangs_on: Mapping[str, VerdictName]
 
+    def scopes(self) -> dict[str, Verdict]:
+        """Return the verdict of each node, of these nodes, and of their type."""
+        of_type = {} if self.type is None else {"this type of node": self.type}
+        return {**self.by_node, "these nodes": self.these, **of_type}
+
+    def scopes_of(self, change: Change) -> list[tuple[str, Change]]:
+        """Return what each scope shows of a change."""
+        found = [(scope, each) for scope, verdict in self.scopes().items() for each in verdict.changes]
+        return [(scope, each) for scope, each in found if change_key(each) == change_key(change)]
+
+
+def change_key(change: Change) -> _Key:
+    """Return what a change has in common on all nodes."""
+    return change.check, change.first, change.second, change.against
+
 
 @dataclass(frozen=True)
 class _Strata:
@@ -115,7 +130,7 @@ def _by_change(verdicts: Mapping[str, Verdict]) -> dict[_Key, _Strata]:
     for verdict in verdicts.values():
         for change in verdict.changes:
             if np.isfinite(change.standard_error):
-                found.setdefault((change.check, change.first, change.second, change.against), []).append(change)
+                found.setdefault(change_key(change), []).append(change)
     return {key: _strata(changes) for key, changes in found.items()}
 
 

@@ -91,18 +91,12 @@ def forest_of_nodes(one: Combined, name: str) -> Figure:
 
 def _rows(one: Combined) -> tuple[list[_Row], list[str]]:
     """Return what is drawn, each change with the number of its row, and the labels of all rows from the top."""
-    scopes = {**{node: verdict.changes for node, verdict in one.by_node.items()}, "these nodes": one.these.changes}
-    if one.type is not None:
-        scopes["this type of node"] = one.type.changes
     rows: list[_Row] = []
     labels: list[str] = []
     for change in ranked_changes(one.these.changes)[:_MOST_CHANGES]:
         title = plot_text(f"{pair_name(change.first, change.second)} ({change.check})", 56)
         labels.append(f"<b>{title}</b>")
-        key = (change.check, change.first, change.second, change.against)
-        for scope, changes in scopes.items():
-            for found in changes:
-                if (found.check, found.first, found.second, found.against) == key:
-                    rows.append((len(labels), found))
-                    labels.append(plot_text(scope, 40))
+        for scope, found in one.scopes_of(change):
+            rows.append((len(labels), found))
+            labels.append(plot_text(scope, 40))
     return rows, labels
