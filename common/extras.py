@@ -30,10 +30,7 @@ def require(extra: str) -> None:
 
 
 def load_library(module: str) -> Any:
-    """Import a module of an extra's library.
-
-    Result: The module.
-    """
+    """Import and return a module of an extra's library."""
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:

@@ -98,10 +98,7 @@ class _Strata:
 
 
 def combine_nodes(verdicts: Mapping[str, Verdict]) -> Combined:
-    """Combine the verdicts of several nodes on one configuration.
-
-    `verdicts`: Node to its verdict, by the variation between runs (`method` is `runs`).
-    """
+    """Combine the verdicts of several nodes on one configuration, by the variation between runs."""
     if not verdicts:
         raise DataError("no node to combine; give the verdict of at least one")
     first = next(iter(verdicts.values()))
@@ -263,13 +260,10 @@ def _hangs_on(verdicts: Mapping[str, Verdict], these: Verdict) -> dict[str, Verd
 
 
 def apart(quantities: Mapping[str, Mapping[str, float]]) -> dict[str, str]:
-    """Return the nodes whose baseline is unlike that of the others.
+    """Return the nodes whose baseline is unlike that of the others, and what differs; none with fewer than 5 nodes.
 
     `quantities`: Quantity (such as the mean logarithm of a metric's total in the baseline) to node to its value.
-    Result: What differs, a clause for each such node; empty with fewer than 5 nodes.
 
-    Notes
-    -----
     The rule sees baselines alone, and so favours no verdict. Each node is compared with the mean of the others by its
     prediction interval (a studentised deleted residual, n - 2 degrees of freedom), corrected by Holm over nodes and
     quantities, at 1 %.

@@ -27,10 +27,7 @@ _RADIO_MOST = 3
 
 
 def document(title: str, *body: Content, version: str = "") -> str:
-    """Return an HTML document; its root's `data-state` becomes `drawn` when the last figure is drawn.
-
-    `version`: Of the tool that made its content; by default the installed one.
-    """
+    """Return an HTML document; its root's `data-state` becomes `drawn` when its last figure is drawn."""
     head = tag(
         "head",
         tag("meta", charset="utf-8"),
@@ -124,10 +121,7 @@ def _packed_plotly() -> Html:
 
 
 def frame(figure: Figure, caption: Content = None) -> Html:
-    """Return a figure's element, its data and its caption.
-
-    The script draws it when it comes into view or time is left.
-    """
+    """Return a figure's element, data and caption; the script draws it when it comes into view or time is left."""
     return tag(
         "figure",
         tag(

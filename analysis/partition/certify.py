@@ -84,10 +84,7 @@ class Certification:
             self.stopped = self.stopped or str(stop)
 
     def _round(self) -> list[Subset]:
-        """Put every pending subset to certification once, and return those that are not certified.
-
-        One for which the runs are not left does not keep a smaller one from its own.
-        """
+        """Certify every pending subset for which runs are left, and return those that are not certified."""
         failed = []
         too_much: Stop | None = None
         self.evaluator.expect_certified(sorted(self.pending, key=self._needed))
@@ -157,10 +154,7 @@ class Certification:
 
 
 def best_choice(certificates: Iterable[Certificate]) -> tuple[Certificate, ...]:
-    """Return disjoint certificates that hold most metrics, and of such choices one with fewest subsets.
-
-    All choices are tried.
-    """
+    """Return disjoint certificates that hold most metrics, in fewest subsets; all choices are tried."""
     best: tuple[Certificate, ...] = ()
     choices: list[tuple[Certificate, ...]] = [()]
     for certificate in certificates:

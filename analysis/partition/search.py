@@ -158,10 +158,7 @@ def _unmeasurable(evaluator: CandidateEvaluator, metrics: Sequence[str]) -> tupl
 def _undecided(
     evaluator: CandidateEvaluator, certification: Certification, metrics: Sequence[str], stopped: str
 ) -> tuple[UndecidedMetrics, ...]:
-    """Return the metrics that are left, with the reason why they have no certificate.
-
-    Subsets that still wait for one come first, then what failed, then the rest.
-    """
+    """Return the metrics without a certificate, and why: subsets that wait for one, then what failed, then the rest."""
     left = set(metrics)
     found: list[UndecidedMetrics] = []
 

@@ -43,9 +43,7 @@ _SMALL = 2.0
 
 
 def block_length(series: FloatArray) -> float:
-    """Estimate the best mean block length for the stationary bootstrap of a series' mean.
-
-    `series`: array of float64, shape (n,). One value an interval.
+    """Estimate the best mean block length for the stationary bootstrap of a series' mean, in intervals.
 
     Politis and White, "Automatic block-length selection for the dependent bootstrap", Econometric Reviews 23 (2004), as
     corrected by Patton, Politis and White, Econometric Reviews 28 (2009): b = (2 Ĝ² / D̂)^(1/3) · n^(1/3), with D̂ = 2

@@ -89,12 +89,10 @@ class Comparison:
     def p_beyond(self, tolerance: float | FloatArray) -> FloatArray:
         """Return the p-value of "no change of ρ beyond the tolerance" for each coefficient, shape (m,).
 
-        `tolerance`: float or array of float64, shape (m,). |Δρ| that counts as no perturbation; 0 asks for any change.
-
         A minimum-effect test (Murphy and Myors, "Testing the hypothesis that treatments have negligible effects",
         Journal of Applied Psychology 84, 1999) whose two tails are read from the interval: the level at which its
-        nearer end reaches the tolerance on the side of the effect, and on the other side. Without `tested` (the paper's
-        rule) it is `p`.
+        nearer end reaches the tolerance on the side of the effect, and on the other side. With tolerance 0, or without
+        `tested` (the paper's rule), it is `p`.
         """
         if not self.tested or not np.any(tolerance):
             return self.p
@@ -205,11 +203,7 @@ def smallest_visible(
     alpha: float,
     family: int,
 ) -> float:
-    """Return the smallest |Δρ| that is significant with power 80 % in a family of tests.
-
-    The level is α / family, Holm's first step. Up and down differ on the scale of ρ; the larger is returned, so a
-    change of this size is seen in either direction.
-    """
+    """Return the smallest |Δρ|, up and down, that is significant at α / family (Holm's first step) with power 80 %."""
     if np.isinf(freedom):
         shift = special.ndtri(1 - alpha / (2 * family)) + special.ndtri(POWER)
     else:
@@ -264,10 +258,7 @@ def runs_to_decide(
 
 @lru_cache(maxsize=16)
 def _plans(k: int, r: int, fewest: int | None, alpha: float, family: int) -> tuple[FloatArray, ...]:
-    """Return numbers of runs and of reference runs, degrees of freedom, and quantiles of a change and of a bound.
-
-    The changes of a verdict share them; to compute them takes longer than the rest of `runs_to_decide`.
-    """
+    """Return runs, reference runs, freedom, quantiles of a change and of a bound; a verdict's changes share them."""
     runs = np.arange(fewest or r + 1, MAXIMUM_RUNS + 1, dtype=np.float64)
     references = runs if fewest else np.maximum(float(k), runs)
     freedom = references + runs - 2
@@ -279,10 +270,7 @@ def _plans(k: int, r: int, fewest: int | None, alpha: float, family: int) -> tup
 def widest_bounds(
     reference_mean: FloatArray, observed_mean: FloatArray, ways: Sequence[MeanErrors], alpha: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the bounds of the differences of ρ, each one-sided at α, that hold by every way to take the errors.
-
-    What no ρ can reach from the reference's mean is cut off.
-    """
+    """Return the bounds of differences of ρ, one-sided at α each, that hold by every way, within what ρ can reach."""
     bounds = [
         difference_of_rho(
             reference_mean, observed_mean, way.reference, way.observed, _t_quantile(way.freedom, 1 - alpha)
@@ -308,10 +296,7 @@ def _t_quantile(freedom: FloatArray, level: float) -> FloatArray:
 
 @dataclass(frozen=True)
 class Spreads:
-    """Variances between runs on Fisher's scale, and where the reference had none; arrays of shape (m,).
-
-    There, the variance of the sampling error within a run is taken.
-    """
+    """Variances between runs on Fisher's scale, shape (m,); where the reference had none, that within a run."""
 
     reference: FloatArray
     observed: FloatArray
@@ -334,10 +319,7 @@ class Spreads:
 
 
 def spreads(before: FloatArray, after: FloatArray, intervals: int, inflation: float = 1.0) -> Spreads:
-    """Return each side's variance between runs; the reference's is multiplied by the square of `inflation`.
-
-    One checked run has no spread of its own: the reference's is taken.
-    """
+    """Return each side's variance between runs, the reference's for one checked run; its spread is inflated first."""
     first = before.var(axis=0, ddof=1) * inflation**2
     second = after.var(axis=0, ddof=1) if len(after) > 1 else first.copy()
     none = first < _NO_SPREAD**2

@@ -135,11 +135,7 @@ def _once(items: Iterable[_T]) -> tuple[_T, ...]:
 
 
 def origin_of_change(layout: VerdictName, counting: VerdictName) -> OriginName:
-    """Name the origin of a change.
-
-    Result: What was shown to be there: *layout*, *counting*, *both*; *unclear* when neither was. Layout effects shown
-    alone do not exclude a counting effect too small to be shown, and the reverse.
-    """
+    """Name the origin of a change: an effect that is not shown may be there too, but too small."""
     return _ORIGINS[layout in SHOWN, counting in SHOWN]
 
 

@@ -228,11 +228,7 @@ def change_sentence(change: Change, alpha: float) -> str:
 
 
 def decisive_change(verdict: Verdict) -> str:
-    """Return a sentence on the most serious change, and on those still open.
-
-    Result: One or several sentences without the last full stop; the reasons of what was left out where there is no
-    change.
-    """
+    """Return sentences on the most serious change and on open ones, or what was left out; no last full stop."""
     if not verdict.changes:
         return "; ".join(reason for _, reason in verdict.excluded)
     from unperturbed.analysis.perturbation.verdict import ranked_changes  # noqa: PLC0415  it uses this module

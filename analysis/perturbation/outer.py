@@ -48,10 +48,7 @@ class OuterSettings:
         return align_as_paper(reference, other, on=self.align_on, anchor=self.anchor)
 
     def correlate(self, path: WarpPath, reference: FloatArray, other: FloatArray) -> FloatArray:
-        """Correlate two runs' values of `metrics` along a path; Fisher's z, shape (pairs,).
-
-        Values have shape (intervals, metrics).
-        """
+        """Correlate two runs' `metrics`, (intervals, metrics), along a path; Fisher's z, shape (pairs,)."""
         if self.literal:
             first, second = standard_ranks(reference[path.x_index]), standard_ranks(other[path.y_index])
         else:
@@ -129,10 +126,7 @@ def _correlation(settings: OuterSettings) -> Callable[[WarpPath, _Values, _Value
 
 
 def outer_matrix(traces: Sequence[Trace], settings: OuterSettings) -> FloatArray:
-    """Return Fisher's z of each run against each other, shape (runs, runs, pairs).
-
-    [i, j] is j aligned to i; [i, i] is 0.
-    """
+    """Return Fisher's z of each run j aligned to each other i, shape (runs, runs, pairs) by [i, j]; [i, i] is 0."""
     values = [_Values(trace, settings) for trace in traces]
     pairs = [(i, j) for i in range(len(traces)) for j in range(i)]
     z = np.zeros((len(traces), len(traces), len(settings.pairs)))

@@ -63,10 +63,7 @@ def _section(one: Combined, at: int) -> Html:
 
 
 def forest_of_nodes(one: Combined, name: str) -> Figure:
-    """Draw the changes of a configuration node by node, with the summaries below them.
-
-    `one`: With at least one change.
-    """
+    """Draw the changes of a configuration, at least one, node by node, with the summaries below them."""
     rows, labels = _rows(one)
     tolerance = one.these.tolerance
     ends = [abs(end) for _, change in rows for end in interval_of(change)]

@@ -187,11 +187,7 @@ def _sentence(text: str) -> str:
 def evidence_section(
     plan: Plan, found: Sequence[ConfigurationResult], figures: Sequence[Figure | None], kind: CostKind | None
 ) -> Html:
-    """Return what each certified subset rests on: its runs, its level, every change.
-
-    `found`: A result for each subset, in order; one without kept evidence has no changes.
-    `figures`: The forest plot of each subset; None where it has no changes.
-    """
+    """Return what each certified subset rests on: its runs, its level, every change and their forest plot."""
     if not plan.subsets:
         said = "No subset is certified: no evidence to show. The attempts are shown below."
         return section("evidence", "Evidence", tag("p", said, class_="empty"))

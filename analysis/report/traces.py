@@ -124,11 +124,7 @@ def panels_over_time(
     longest: float,
     ticks: Sequence[int],
 ) -> dict[str, Any]:
-    """Return the layout of panels one above another with one axis of time, each with its heading and number of ticks.
-
-    `heights`, `gap`: In pixels.
-    `longest`: Seconds of the longest run.
-    """
+    """Return the layout of panels one above another with one axis of seconds; `heights` and `gap` in pixels."""
     domains = stacked(heights, gap)
     figure = layout(
         int(sum(heights) + gap * (len(heights) - 1) + 110),

@@ -222,10 +222,7 @@ def _spec_difference(contents: Sequence[ReportContent]) -> str:
 
 
 def baseline_totals(contents: Sequence[ReportContent], baselines: Sequence[str]) -> list[LevelChange]:
-    """Return each metric that the baselines of both campaigns count, the one that changed most first.
-
-    Of a gauge, its mean over the intervals takes the place of its total.
-    """
+    """Return the totals (of a gauge, means) that both baselines count, the one that changed most first."""
     sides = [content.traces.get(name, ()) for content, name in zip(contents, baselines, strict=True)]
     if not all(sides):
         return []

@@ -78,10 +78,7 @@ def ordered_configurations(found: Sequence[ConfigurationResult]) -> list[Configu
 
 
 def metric_rows(found: Sequence[ConfigurationResult], described: Mapping[str, Metric]) -> list[MetricRow]:
-    """Return a row a metric: hardware before software, and among each those without any fault first.
-
-    `found`: The configurations, in the order of the columns.
-    """
+    """Return a row a metric, columns as given: hardware first, and among each those without any fault first."""
     columns = [metric_verdicts(result) for result in found]
     collected = {name for result in found for name in result.software}
     names = dict.fromkeys((*described, *(name for column in columns for name in column), *sorted(collected)))

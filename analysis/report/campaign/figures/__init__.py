@@ -88,10 +88,7 @@ def report_figures() -> tuple[ReportFigure, ...]:
 
 
 def drawn_blocks(view: ReportView) -> Mapping[str, Blocks]:
-    """Draw every figure for which the content has something.
-
-    Result: Section to the name of a figure to its block, in the order of the page.
-    """
+    """Draw every figure for which the content has something: section to name to block, in the order of the page."""
     blocks: dict[str, dict[str, FigureBlock]] = {}
     for record in report_figures():
         block = record.block(view)

@@ -43,10 +43,7 @@ _Run = tuple[str, "Trace", float]
 
 @dataclass(frozen=True)
 class BeforeAfter:
-    """The figure of one change's signals before and after, and what it shows.
-
-    `software` is empty where no software metric came in.
-    """
+    """The figure of one change's signals before and after; `software` is empty where no software metric came in."""
 
     result: ConfigurationResult
     change: Change
@@ -55,9 +52,7 @@ class BeforeAfter:
 
 
 def before_after(content: ReportContent, found: Sequence[ConfigurationResult]) -> BeforeAfter | None:
-    """Draw the two signals of the worst pair: a reference run left, a checked run right.
-
-    Below is the software metric that came in.
+    """Draw the two signals of the worst pair: a reference run left, a checked run right, a new software metric below.
 
     Figure 5 of Mytkowicz et al., "Understanding Measurement Perturbation in Trace-based Data". The runs are those whose
     ρ lies nearest to the mean of their configuration; of several software metrics the one with the most events is

@@ -105,10 +105,7 @@ def _base(height: int, pairs: int, **settings: Any) -> dict[str, Any]:
 
 
 def baseline_by_run(found: Sequence[ConfigurationResult], baseline: str) -> Figure | None:
-    """Draw each pair's ρ over the baseline runs in their order: how far ρ moves when nothing was changed.
-
-    Figure 3 of Mytkowicz et al., section 3.3.
-    """
+    """Draw each pair's ρ over the baseline runs, which nothing changed: figure 3 of Mytkowicz et al., section 3.3."""
     pairs: dict[tuple[str, str], Change] = {}
     for result in found:
         if result.references[:1] == (baseline,):

@@ -43,10 +43,7 @@ _ROW_PX = 19
 
 
 def forest(found: Sequence[ConfigurationResult], index: Mapping[ChangeKey, int], name: str = "forest") -> Figure | None:
-    """Draw every change of one configuration at a time, the one that weighs most on top.
-
-    `index`: A change to its number on the page, for the click that opens its details.
-    """
+    """Draw every change of one configuration at a time, the one that weighs most on top; `index` has their numbers."""
     shown = [result for result in found if result.changes]
     if not shown:
         return None

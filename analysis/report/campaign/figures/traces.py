@@ -52,11 +52,7 @@ def _points(content: ReportContent) -> int:
 
 
 def trace_figures(content: ReportContent, first_choice: str) -> dict[str, Figure]:
-    """Draw each configuration's traces: the chosen metric on top, its software metrics beneath, runs overlaid.
-
-    Result: Configuration to figure. All have the same scale for a metric, so that configurations can be compared by
-    eye.
-    """
+    """Draw each configuration's runs, overlaid: the chosen metric, on one scale everywhere, and software metrics."""
     metrics = selectable_metrics(content)
     described = described_metrics(content)
     points = _points(content)
