@@ -13,7 +13,7 @@ from unperturbed.analysis.pages.chart import SERIES, Figure, bucket_means, bucke
 from unperturbed.analysis.pages.document import choice
 from unperturbed.analysis.report.campaign.content import described_metrics
 from unperturbed.analysis.report.campaign.figures import CaptionedFigure, FigureBlock, ReportFigure, ReportView
-from unperturbed.analysis.report.campaign.figures.before_after import before_after
+from unperturbed.analysis.report.campaign.figures.before_after import worst_pair
 from unperturbed.analysis.report.traces import longest_seconds, metric_title, mid_times, panels_over_time, run_line
 from unperturbed.common.markup import tag
 from unperturbed.common.wording import counted
@@ -133,7 +133,7 @@ def _panels(software: Sequence[str], longest: float, traces: Sequence[Trace]) ->
 
 def _block(view: ReportView) -> FigureBlock | None:
     content = view.content
-    worst = before_after(content, view.results)
+    worst = worst_pair(content, view.results)
     metrics = selectable_metrics(content)
     figures = trace_figures(content, worst.change.first if worst else next(iter(metrics), ""))
     if not figures:
