@@ -106,13 +106,8 @@ class Certification:
                 self.failed[subset] = f"{most} repetitions are unlikely to certify it at level {level:.2g}"
             else:
                 self.evaluator.level /= 2
-                shown = "; ".join(outcome.carried[:3])
-                self.failed[subset] = "; ".join(
-                    filter(
-                        None,
-                        (f"{outcome.repetitions} fresh repetitions did not certify it at level {level:.2g}", shown),
-                    )
-                )
+                reason = f"{outcome.repetitions} fresh repetitions did not certify it at level {level:.2g}"
+                self.failed[subset] = "; ".join([reason, *outcome.carried[:3]])
         if too_much is not None:
             raise too_much
         return failed

@@ -12,7 +12,7 @@ from unperturbed.analysis.levels import level_table
 from unperturbed.analysis.metric_names import plain_name
 from unperturbed.analysis.pages.document import section
 from unperturbed.analysis.perturbation import VERDICT_SIGNS
-from unperturbed.common.markup import Html, table, tag
+from unperturbed.common.markup import Html, tag
 from unperturbed.common.wording import correlation, counted, listing, percent
 
 if TYPE_CHECKING:
@@ -119,9 +119,6 @@ def levels_section(content: ReportContent) -> Html | None:
     """Return the section on levels; None where nothing is compared."""
     if not content.levels:
         return None
-    made = level_table(content.levels, content.settings.alpha)
-    heads = [(column.head, column.meaning) if column.meaning else column.head for column in made.columns]
-    rows = [[cell if isinstance(cell, str) else cell.text for cell in row] for row in made.rows]
     return section(
         "levels",
         "Totals: what increased, what decreased",
@@ -130,5 +127,5 @@ def levels_section(content: ReportContent) -> Html | None:
             "Totals of a whole run, mean over the runs. A verdict is about correlations, which can stay the same "
             f"({VERDICT_SIGNS['unperturbed']}) even if a level falls by half.",
         ),
-        table("Totals of both", heads, rows),
+        level_table(content.levels, content.settings.alpha, "Totals of both").to_html(),
     )
