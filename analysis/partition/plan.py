@@ -316,7 +316,7 @@ class Plan(Result):
         return {
             "schema_version": _SCHEMA_VERSION,
             **vars(self),
-            "subsets": plain([_without_empty_node(asdict(each)) for each in self.subsets]),
+            "subsets": plain([_certified(each) for each in self.subsets]),
             "unmeasurable": plain([asdict(each) for each in self.unmeasurable]),
             "undecided": plain([asdict(each) for each in self.undecided]),
             "history": plain([each.to_json() for each in self.history]),
@@ -326,5 +326,6 @@ class Plan(Result):
     to_json = to_dict
 
 
-def _without_empty_node(subset: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in subset.items() if key != "node" or value}
+def _certified(subset: CertifiedSubset) -> dict[str, Any]:
+    """Return a subset without the node where there is but one host."""
+    return {key: value for key, value in asdict(subset).items() if key != "node" or value}

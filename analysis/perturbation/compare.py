@@ -168,8 +168,7 @@ def compare_runs(reference: FloatArray, observed: FloatArray, *, intervals: int,
     variance = pooled(spread.reference, spread.observed, k, r)
     ways = [MeanErrors(np.sqrt(variance / k), np.sqrt(variance / r), freedom)]
     if r > 1:
-        errors = spread.reference / k, spread.observed / r
-        ways.append(MeanErrors(np.sqrt(errors[0]), np.sqrt(errors[1]), welch_freedom(means, errors, k - 1, r - 1)))
+        ways.append(welch_errors(means, (spread.reference / k, spread.observed / r), (k - 1, r - 1)))
     low, high = widest_bounds(*means, ways, alpha)
     return comparison(means, np.sqrt(variance * (1 / k + 1 / r)), (low, high), ways[:1], freedom, spread.notes(k, r))
 
@@ -271,12 +270,7 @@ def widest_bounds(
     reference_mean: FloatArray, observed_mean: FloatArray, ways: Sequence[MeanErrors], alpha: float
 ) -> tuple[FloatArray, FloatArray]:
     """Return the bounds of differences of ρ, one-sided at α each, that hold by every way, within what ρ can reach."""
-    bounds = [
-        difference_of_rho(
-            reference_mean, observed_mean, way.reference, way.observed, _t_quantile(way.freedom, 1 - alpha)
-        )
-        for way in ways
-    ]
+    bounds = [difference_of_rho(reference_mean, observed_mean, way, alpha) for way in ways]
     before = from_fisher(reference_mean)
     low, high = np.min([low for low, _ in bounds], axis=0), np.max([high for _, high in bounds], axis=0)
     return np.maximum(low, -1 - before), np.minimum(high, 1 - before)
@@ -334,37 +328,32 @@ def pooled(first: FloatArray, second: FloatArray, k: int, r: int) -> FloatArray:
 
 
 def difference_of_rho(
-    reference_mean: FloatArray,
-    observed_mean: FloatArray,
-    reference_error: FloatArray,
-    observed_error: FloatArray,
-    quantile: FloatArray,
+    reference_mean: FloatArray, observed_mean: FloatArray, errors: MeanErrors, alpha: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the bounds of a difference of ρ from each side's own interval (Zou 2007)."""
+    """Return the bounds of a difference of ρ from each side's own interval (Zou 2007), one-sided at α each."""
     before, after = from_fisher(reference_mean), from_fisher(observed_mean)
+    quantile = _t_quantile(errors.freedom, 1 - alpha)
+    of_reference, of_observed = quantile * errors.reference, quantile * errors.observed
     fall = np.hypot(
-        after - from_fisher(observed_mean - quantile * observed_error),
-        from_fisher(reference_mean + quantile * reference_error) - before,
+        after - from_fisher(observed_mean - of_observed), from_fisher(reference_mean + of_reference) - before
     )
     rise = np.hypot(
-        from_fisher(observed_mean + quantile * observed_error) - after,
-        before - from_fisher(reference_mean - quantile * reference_error),
+        from_fisher(observed_mean + of_observed) - after, before - from_fisher(reference_mean - of_reference)
     )
     return after - before - fall, after - before + rise
 
 
-def welch_freedom(
+def welch_errors(
     means: tuple[FloatArray, FloatArray],
-    errors: tuple[FloatArray, FloatArray],
-    reference_freedom: float,
-    observed_freedom: float,
-) -> FloatArray:
-    """Return Satterthwaite's degrees of freedom of a difference of ρ, from squared errors of means on Fisher's scale.
+    squares: tuple[FloatArray, FloatArray],
+    freedoms: tuple[float, float | FloatArray],
+) -> MeanErrors:
+    """Return errors of means with Satterthwaite's degrees of freedom, from their squares on Fisher's scale.
 
     What each adds to the error of ρ counts: near ±1 a large error of z adds little.
     """
-    first, second = (error / fisher_slope(from_fisher(mean)) ** 2 for mean, error in zip(means, errors, strict=True))
-    return _satterthwaite(first, second, reference_freedom, observed_freedom)
+    first, second = (square / fisher_slope(from_fisher(mean)) ** 2 for mean, square in zip(means, squares, strict=True))
+    return MeanErrors(np.sqrt(squares[0]), np.sqrt(squares[1]), _satterthwaite(first, second, *freedoms))
 
 
 def _satterthwaite(

@@ -46,7 +46,7 @@ from unperturbed.analysis.perturbation.compare import (
     comparison,
     pooled,
     spreads,
-    welch_freedom,
+    welch_errors,
     widest_bounds,
 )
 from unperturbed.analysis.perturbation.correlation import FloatArray, fisher, fisher_slope, from_fisher
@@ -133,10 +133,8 @@ def compare_outer_runs(
         probable = np.minimum(1, special.fdtrc(r - 1, k - 1, ratio) / _IMPROBABLE)
         borrowed = min(_BORROWED * (k - 1), _MOST_BORROWED * (r - 1)) * probable
         own = (borrowed * relative**2 * spread.reference + (r - 1) * spread.observed) / (borrowed + r - 1)
-        errors = counts * (spread.reference / k + shared), own / r
-        by_own = MeanErrors(
-            np.sqrt(errors[0]), np.sqrt(errors[1]), welch_freedom(means, errors, k - 1, borrowed + r - 1)
-        )
+        squares = counts * (spread.reference / k + shared), own / r
+        by_own = welch_errors(means, squares, (k - 1, borrowed + r - 1))
         near.append(by_own)
         far.append(by_own)
     bounds = _bounds(means, near, far, alpha)

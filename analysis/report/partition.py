@@ -206,13 +206,10 @@ def evidence_section(
 def _evidence(
     place: int, subset: CertifiedSubset, result: ConfigurationResult, figure: Figure | None, kind: CostKind | None
 ) -> Html:
-    worst = result.worst()
+    worst, runs = result.worst(), " … ".join(dict.fromkeys(subset.runs[:1] + subset.runs[-1:]))
     facts = [
         ("Metrics", ", ".join(subset.metrics)),
-        (
-            "Certifying runs",
-            f"{len(subset.runs)}: {_run_range(subset.runs)}" if subset.runs else counted(subset.repetitions, "run"),
-        ),
+        ("Certifying runs", f"{len(subset.runs)}: {runs}" if runs else counted(subset.repetitions, "run")),
         *([("Node", subset.node)] if subset.node else []),
         ("Level of each bound", number(subset.level, 3)),
         *([("Changes shown small", f"{len(result.changes)}")] if result.changes else []),
@@ -233,10 +230,6 @@ def _evidence(
         frame(figure, f"{caption}Click a point for its runs.") if figure else tag("p", "No change was kept with it."),
         id=f"evidence-{place}",
     )
-
-
-def _run_range(runs: Sequence[str]) -> str:
-    return runs[0] if len(runs) == 1 else f"{runs[0]} … {runs[-1]}"
 
 
 def search_section(plan: Plan, steps: Figure | None, runs: Figure) -> Html:

@@ -65,9 +65,9 @@ def metric_verdicts(result: ConfigurationResult) -> Mapping[str, MetricVerdict]:
             holding.setdefault(name, []).append(change)
     found = {}
     for name, changes in holding.items():
-        verdict = max((change.verdict for change in changes), key=_SERIOUSNESS.__getitem__)
-        serious = [change for change in changes if change.verdict == verdict]
-        found[name] = MetricVerdict(verdict, max(serious, key=change_weight), len(serious), len(changes))
+        worst = max(changes, key=change_weight)
+        serious = sum(change.verdict == worst.verdict for change in changes)
+        found[name] = MetricVerdict(worst.verdict, worst, serious, len(changes))
     return found
 
 
