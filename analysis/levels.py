@@ -133,7 +133,7 @@ def level_table(changes: Mapping[str, Sequence[LevelChange]], alpha: float, capt
         Column(
             f"{level} % interval",
             "right",
-            "from the spread between runs; all of a configuration hold together",
+            "from the variation between runs; all intervals of a configuration hold together",
             whole=True,
         ),
     ]

@@ -59,9 +59,9 @@ class NodeVerdicts(Framed, Result):
             )
         for one in self.combined:
             for node, verdict in one.hangs_on.items():
-                found.append(f"{one.configuration}: the verdict depends on {node}; without it, it is {verdict}.")
+                found.append(f"{one.configuration}: without {node}, the verdict would be {verdict}.")
         found += [
-            f"{node} differs from the other nodes in its baseline: {what}. No run was left out for it."
+            f"The baseline of {node} differs from those of the other nodes: {what}. Its runs are included."
             for node, what in self.apart.items()
         ]
         return tuple(found)

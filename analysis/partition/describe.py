@@ -74,7 +74,7 @@ def plan_table(plan: Plan) -> Table:
         Column("metrics"),
         Column("runs", "right", "certifying runs"),
         *([Column("node", meaning="the node that made them")] if on_nodes else []),
-        Column("instructions", "right", "what measuring the subset added to the instructions of a run"),
+        Column("instructions", "right", "instructions that measuring the subset added to a run"),
         Column("largest change", "right", "the change of a correlation that reaches farthest, with its interval"),
     )
     rows = [

@@ -57,7 +57,7 @@ def compared_metrics(
     for name in dict.fromkeys(there if names is None else names):
         metric = trace.metrics[name]
         if metric.kind == "derived" and not counted.issuperset(metric.components):
-            excluded.append((name, "derived from something that is not hardware or simulated metric of these traces"))
+            excluded.append((name, "derived from another metric than the hardware and simulated ones of these traces"))
         elif names is not None or metric.kind in kinds:
             chosen.append(name)
     if not chosen:

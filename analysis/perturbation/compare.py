@@ -307,7 +307,7 @@ class Spreads:
             if self.none[at]:
                 sentences.insert(0, _NO_SPREAD_NOTE)
             if wider[at]:
-                sentences.append(f"the checked runs spread {np.sqrt(ratio[at]):.1f} times as wide as the reference's")
+                sentences.append(f"the checked runs vary {np.sqrt(ratio[at]):.1f} times as much as the reference's")
             notes[at] = "; ".join(sentences)
         return tuple(notes)
 

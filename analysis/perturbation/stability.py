@@ -134,7 +134,7 @@ class Stability:
         if self.drift:
             named = "; ".join(map(str, self.drift[:_NAMED]))
             more = f"; and {len(self.drift) - _NAMED} more" if len(self.drift) > _NAMED else ""
-            found.append(f"The baseline drifts: {named}{more}. What changed meanwhile on the host?")
+            found.append(f"The baseline drifts: {named}{more}. Check what changed on the host meanwhile.")
         found += [
             f"Baseline run {one.run} is an outlier: {one.label} is {one.value:.3f}, in the others {one.others:.3f} "
             f"(p {one.p_corrected:.2g}, corrected). Check it, and leave it out if something disturbed it."

@@ -93,7 +93,8 @@ class AlignmentExample:
         for side, series in ((self.first, np.asarray(self.x)), (self.second, np.asarray(self.y))):
             if not (series.size and np.isfinite(series).all()):
                 raise DataError(
-                    f"alignment of {self.first} and {self.second}: {side} has no interval, or one without a number"
+                    f"alignment of {self.first} and {self.second}: {side} has no interval, or a value that is not "
+                    "finite"
                 )
         for side, series, path in (("first", np.asarray(self.x), path_x), ("second", np.asarray(self.y), path_y)):
             if path.size and (path.min() < 0 or path.max() >= series.size):

@@ -48,7 +48,7 @@ def render_nodes(verdicts: NodeVerdicts) -> str:
         header,
         tag("section", first.to_html(sortable=True)),
         [_section(one, at) for at, one in enumerate(verdicts.combined) if one.these.changes],
-        section("", "The change that weighs most, node by node", [table.to_html() for table in rest]),
+        section("", "The most serious change, node by node", [table.to_html() for table in rest]),
     )
     return document(verdicts.headline(), body)
 

@@ -84,7 +84,7 @@ def picture_section(plan: Plan, beneath: Content, *, anchor: str | None, simulat
     )
     heads: list[str | tuple[str, str]] = [
         "metric",
-        (head, f"what measuring this metric alone{' (with the anchor)' if anchor else ''} added to the baseline"),
+        (head, f"overhead of this metric alone{' (with the anchor)' if anchor else ''}, relative to the baseline"),
         *(subset.name for subset in plan.subsets),
     ]
     if len(held) < len(metrics):
@@ -113,9 +113,9 @@ def picture_section(plan: Plan, beneath: Content, *, anchor: str | None, simulat
         tag(
             "p",
             "One row per metric, one column per subset: the metrics of a column are measured in the same runs. ",
-            ["The subsets are in plan.yaml, which ", tag("code", "unperturbed run"), " takes."]
+            ["plan.yaml has the subsets: run it by ", tag("code", "unperturbed run plan.yaml"), "."]
             if plan.subsets
-            else "There is no subset, so there is no column.",
+            else "No subset is certified, so the table has no such column.",
         ),
         tag("div", table("Which metrics are measured together", heads, rows, row_attributes=kinds), class_="partition"),
         beneath,
@@ -174,9 +174,7 @@ def left_out_section(plan: Plan, figure: Figure | None) -> Html | None:
         evidence.append(tag("h3", "Their measurements"))
         if len(figure.choices) > 1:
             evidence.append(choice(figure.group, "Metrics", [(name, name) for name in figure.choices], figure.chosen))
-        evidence.append(
-            frame(figure, "Measured alone, or as the subset that has no certificate. Click a point for its runs.")
-        )
+        evidence.append(frame(figure, "Measured alone or as the uncertified subset. Click a point for its runs."))
     return section("left-out", "Left out, and why", tag("div", cards, class_="cards"), evidence)
 
 
@@ -189,12 +187,12 @@ def evidence_section(
 ) -> Html:
     """Return what each certified subset rests on: its runs, its level, every change and their forest plot."""
     if not plan.subsets:
-        said = "No subset is certified: no evidence to show. The attempts are shown below."
+        said = "No subset is certified. The attempts are below."
         return section("evidence", "Evidence", tag("p", said, class_="empty"))
     said = (
-        "Every correlation that could have changed, with the confidence interval of its change. A subset is certified "
-        "when all intervals lie within the shaded band, in fresh runs that had no part in finding it. The widest reach "
-        "is on top."
+        "Each line is the change of one correlation, with its confidence interval. A subset is certified when all "
+        "intervals lie within the shaded band, in fresh runs that the search did not use. The change that reaches "
+        "farthest is on top."
     )
     cards = [
         _evidence(place, subset, result, figure, kind)
@@ -217,7 +215,9 @@ def _evidence(
     ]
     swatch = tag("span", "", class_=f"swatch s{(place - 1) % _COLOURS + 1}")
     left = max((len(result.of(check)) for check in ("inner", "outer")), default=0) - FOREST_ROWS
-    caption = f"The {FOREST_ROWS} changes of each kind that reach farthest; plan.json has all. " if left > 0 else ""
+    caption = (
+        f"The {FOREST_ROWS} changes of each kind that reach farthest are shown; plan.json has all. " if left > 0 else ""
+    )
     if any(change.aligned_on for change in result.changes):
         caption += "† The runs were aligned by this metric, which inflates its correlation across runs. "
     return tag(
@@ -227,7 +227,9 @@ def _evidence(
         tag("p", f"Nearest to the tolerance: {change_sentence(worst, result.alpha)}.", class_="worst")
         if worst
         else None,
-        frame(figure, f"{caption}Click a point for its runs.") if figure else tag("p", "No change was kept with it."),
+        frame(figure, f"{caption}Click a point for its runs.")
+        if figure
+        else tag("p", "The plan holds no changes of this subset."),
         id=f"evidence-{place}",
     )
 
@@ -238,8 +240,9 @@ def search_section(plan: Plan, steps: Figure | None, runs: Figure) -> Html:
     if steps is None:
         return section("search", "How it was found", lead, tag("p", "Nothing was measured.", class_="empty"))
     caption = (
-        "Each column from left to right is a measurement, as wide as its runs; filled rows are its metrics. Pale: the "
-        "search. Solid: certification by fresh runs, which alone counts. Rows are in the order of the plan above."
+        "Each column is a measurement, in order from left to right, and as wide as its number of runs. Filled rows "
+        "are its metrics. Pale columns are the search, solid ones the certification by fresh runs, which alone counts. "
+        "Rows are in the order of the plan above."
     )
     names = {subset.metrics: subset.name for subset in plan.subsets}
     rows = [_measurement(made, taken, names) for made, taken in zip(plan.history, new_runs(plan), strict=True)]
@@ -257,12 +260,12 @@ def search_section(plan: Plan, steps: Figure | None, runs: Figure) -> Html:
 
 _HEADS: list[str | tuple[str, str]] = [
     ("no.", "in the order in which they were made"),
-    ("why", "what the measurement was for"),
+    ("why", "purpose of the measurement"),
     "metrics held",
     ("new runs", "runs that this measurement took"),
     ("runs so far", "runs used, this measurement included"),
     "verdict",
-    ("largest open change", "what is not shown to be unchanged, the largest change first"),
+    ("largest open change", "the largest change that is not shown to be within the tolerance"),
     ("in the plan", "the subset of the plan that it certified"),
 ]
 
@@ -288,8 +291,8 @@ def tolerance_words(plan: Plan) -> str:
     """Return what a certificate promises."""
     size = f"more than {correlation(plan.tolerance)}" if plan.tolerance is not None else "more than the tolerance"
     return (
-        f"The chance that any of these certificates is wrong, because its subset changes a correlation by {size}, is "
-        f"at most {number(plan.alpha, 3)}. They hold for this program, input, interval and host."
+        f"The probability that any certificate is wrong (its subset changes a correlation by {size}) is at most "
+        f"{number(plan.alpha, 3)}. Certificates hold for this program, input, interval and host."
     )
 
 

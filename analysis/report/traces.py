@@ -73,7 +73,7 @@ def render_traces(traces: Sequence[Trace], metrics: Sequence[str], title: str) -
     body = tag(
         "main",
         tag("h1", title),
-        frame(_figure(drawn, metrics), f"What each interval holds, run by run.{merged}{left_out}"),
+        frame(_figure(drawn, metrics), f"The value of each interval, run by run.{merged}{left_out}"),
     )
     return document(title, body)
 

@@ -54,10 +54,8 @@ def changes_section(view: ReportView, every: Listed, blocks: Blocks) -> Html:
         tag(
             "p",
             "ρ shows how closely two signals rise and fall together: 1 in step, 0 unrelated, −1 in opposition. Each "
-            "cell is the ",
-            "change of ρ that a configuration brought. The symbol ✓ ✗ ~ ? is the verdict. The shade is the size of "
-            "the change: blue fell, orange rose. ",
-            f"Click a cell for its numbers, run by run.{rest}",
+            "cell shows the change of ρ in a configuration, with its verdict: ✓ ✗ ~ ?. The shade shows the size of the "
+            f"change: blue fell, orange rose. Click a cell for its numbers, run by run.{rest}",
         ),
         _shades(),
         tag("h3", "Within a run: pairs of hardware metrics (inner)"),
@@ -75,7 +73,7 @@ _SOFTWARE_WORDS = (
     "The baseline counts no software metric, so these pairs are compared with a configuration that counts the "
     "metric among fewer others. They can show perturbation that no pair of hardware metrics shows."
 )
-_ACROSS_WORDS = "A metric of one run with another metric of another run, both ways averaged."
+_ACROSS_WORDS = "A metric of one run is correlated with another metric of another run; both directions are averaged."
 
 
 def _further(view: ReportView, check: CheckName, title: str, words: str) -> list[Html]:

@@ -45,7 +45,7 @@ def runs_section(runs: Sequence[RunRow]) -> Html | None:
         "Runs",
         tag(
             "p",
-            f"{_run_counts(runs)}{rest} A load well above the others', before or after a run, is a reason to doubt it.",
+            f"{_run_counts(runs)}{rest} Doubt a run with a load well above the others'.",
         ),
         tag("div", whole, class_="tall"),
     )
@@ -76,7 +76,7 @@ def _count(value: int | None) -> Cell:
 
 
 _ENVIRONMENT = "bytes added to the environment, to vary the memory layout from run to run"
-_MEANWHILE = "what the host did during the run; its whole state before and after is in verdicts.json"
+_MEANWHILE = "activity of the host during the run; verdicts.json has its whole state before and after"
 _RUN_COLUMNS: TableColumns[RunRow] = (
     ("run", lambda row: row.run),
     ("configuration", lambda row: row.configuration),
@@ -151,7 +151,7 @@ def _rests_on(found: Sequence[ConfigurationResult]) -> Html | None:
         )
     heads = ["configuration", "reference runs", "checked runs", "checked", "left out, and why"]
     return tag(
-        "div", tag("h3", "What each verdict rests on"), table("Runs behind each verdict", heads, rows), class_="wordy"
+        "div", tag("h3", "Evidence of each verdict"), table("Runs behind each verdict", heads, rows), class_="wordy"
     )
 
 
@@ -188,7 +188,7 @@ _QUESTION = (
 _READING = (
     (
         "Metrics",
-        "Start with the first table. You can use every number with a ✓. Below the table is what to do about the "
+        "Start with the first table. You can use every number with a ✓. The list below the table has advice on the "
         "others.",
     ),
     ("Verdicts", "Each card shows what its configuration added, and its most serious change."),

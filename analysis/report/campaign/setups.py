@@ -121,11 +121,11 @@ def levels_section(content: ReportContent) -> Html | None:
         return None
     return section(
         "levels",
-        "Totals: what increased, what decreased",
+        "Totals: increases and decreases",
         tag(
             "p",
-            "Totals of a whole run, mean over the runs. A verdict is about correlations, which can stay the same "
-            f"({VERDICT_SIGNS['unperturbed']}) even if a level falls by half.",
+            "Mean totals of a run. A verdict is about correlations, which can stay the same "
+            f"({VERDICT_SIGNS['unperturbed']}) even if a total halves.",
         ),
         level_table(content.levels, content.settings.alpha, "Totals of both").to_html(),
     )

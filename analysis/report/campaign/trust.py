@@ -171,11 +171,11 @@ def trust_section(view: ReportView) -> Html | None:
             "p",
             tag("b", agreement_sentence(rows) if comparing else trust_sentence(rows, len(columns))),
             " A cell shows the most serious verdict of all checks of the metric, and how many checks have it. Click "
-            "it for the worst.",
+            "a cell for the worst change.",
         ),
         verdict_legend(
             reversed(tuple(VERDICT_SIGNS)),
-            tag("li", tag("span", "–", class_="sign"), " collected, not checked; hover: why"),
+            tag("li", tag("span", "–", class_="sign"), " collected, not checked; point at it for the reason"),
         ),
         tag("div", whole, class_="trust compact" if len(columns) > _WIDE else "trust"),
         tag("h3", "What to do"),

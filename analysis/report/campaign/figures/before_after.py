@@ -191,8 +191,8 @@ def _block(view: ReportView) -> FigureBlock | None:
     caption = (
         f"Left: a run of the reference. Right: a run of {shown.result.configuration}. Each is the run whose ρ is "
         f"closest to the mean. {software}The panels show events per sampling interval, on the same scale left and "
-        "right. You see the perturbation if the two upper signals move together differently on the right than on "
-        "the left. After figure 5 of the paper."
+        "right. Perturbation shows where the two upper signals move together differently on the right than on the "
+        "left. After figure 5 of the paper."
     )
     text = tag("p", f"{change_sentence(change, shown.result.alpha)}.")
     return FigureBlock([CaptionedFigure(before_after(shown, view.described), caption)], heading, text)

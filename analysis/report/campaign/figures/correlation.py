@@ -294,7 +294,7 @@ def _baseline_block(view: ReportView) -> FigureBlock | None:
         [CaptionedFigure(figure, f"{colour_key(view.results, 'inner')} After figure 3 of the paper.")],
         "Noise: the baseline, run by run",
         [
-            tag("p", "Flat lines mean a quiet set-up. All movement here is noise, and hides any smaller change."),
+            tag("p", "Flat lines mean a quiet set-up. All movement here is noise; it hides smaller changes."),
             tag("ul", [tag("li", sentence) for sentence in steadiness]) if steadiness else "",
         ],
     )
@@ -321,9 +321,7 @@ def _inner_block(view: ReportView) -> FigureBlock | None:
 
 
 def _outer_block(view: ReportView) -> FigureBlock | None:
-    text = (
-        "Each metric is correlated with itself in the reference runs. Near 1, the runs can be read as if they were one."
-    )
+    text = "Each metric is correlated with itself in the reference runs. Near 1, the runs can be read as one."
     return _overhead_block(view, "outer", "Across aligned runs", text, "After figures 7 and 8 of the paper.")
 
 
