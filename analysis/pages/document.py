@@ -41,11 +41,13 @@ def document(title: str, *body: Content, version: str = "") -> str:
         f"Made by Unperturbed {version or metadata.version('unperturbed')}. This page is self-contained and loads "
         "nothing from the network. Its figures are drawn by plotly.js (© Plotly, Inc., MIT licence)."
     )
+    # Compressed, inert text, made by tools/update_plotly.py: the page's own script wakes it once the page is painted.
+    plotly = resources.files(__package__).joinpath("plotly", "plotly-basic.min.js.gz").read_bytes()
     whole = tag(
         "body",
         *body,
         tag("footer", tag("p", footer)),
-        _packed_plotly(),
+        _packed("plotly-source", plotly),
         Html(f"<script>{_asset('report.js')}</script>"),
     )
     return f"<!DOCTYPE html>\n{tag('html', head, whole, lang='en', data_state='loading')}\n"
@@ -110,14 +112,6 @@ def packed_block(identity: str, value: Any) -> Html:
 def _packed(identity: str, content: bytes) -> Html:
     written = base64.b64encode(content).decode("ascii")
     return tag("script", Html(written), type="application/gzip", id=identity)
-
-
-def _packed_plotly() -> Html:
-    """Return plotly.js as compressed, inert text: the page's own script wakes it once the page has been painted."""
-    # Its file is made by tools/update_plotly.py.
-    return _packed(
-        "plotly-source", resources.files(__package__).joinpath("plotly", "plotly-basic.min.js.gz").read_bytes()
-    )
 
 
 def frame(figure: Figure, caption: Content = None) -> Html:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations
-from types import MappingProxyType
 from typing import TypeAlias
 
 import numpy as np
@@ -99,14 +98,12 @@ def comparable_values(
     return values, constant
 
 
-_ALIKE: Mapping[str, str] = MappingProxyType(
-    {
-        "host": "host",
-        "program": "program",
-        "interval_event": "event that ends intervals",
-        "interval_ns": "interval [ns, or counts of an event]",
-    }
-)
+_ALIKE: Mapping[str, str] = {
+    "host": "host",
+    "program": "program",
+    "interval_event": "event that ends intervals",
+    "interval_ns": "interval [ns, or counts of an event]",
+}
 
 
 def _require_alike(reference: Trace, traces: Sequence[Trace], runs: Sequence[str], metrics: Sequence[str]) -> None:

@@ -71,9 +71,7 @@ _WHAT_MAY_HELP = (
 
 def picture_section(plan: Plan, beneath: Content, *, anchor: str | None, simulated: bool) -> Html:
     """Return the plan as a picture: metrics down, subsets across, each metric with its cost."""
-    costs = alone_costs(plan)
-    kind = cost_kind([*costs.values(), *(subset.cost for subset in plan.subsets)])
-    metrics = ordered_metrics(plan, costs, kind)
+    costs, kind, metrics = alone_costs(plan), cost_kind(plan), ordered_metrics(plan)
     most = max((getattr(cost, kind) or 0.0 for cost in costs.values()), default=0.0) if kind else 0.0
     held = {metric: at for at, subset in enumerate(plan.subsets) for metric in subset.metrics}
     perturbs = {each.metric for each in plan.unmeasurable}
@@ -87,12 +85,13 @@ def picture_section(plan: Plan, beneath: Content, *, anchor: str | None, simulat
         (head, f"overhead of this metric alone{' (with the anchor)' if anchor else ''}, relative to the baseline"),
         *(subset.name for subset in plan.subsets),
     ]
-    if len(held) < len(metrics):
+    left_out = [""] if len(held) < len(metrics) else []
+    if left_out:
         heads.append("left out")
     rows: list[list[Cell | Content]] = []
     if anchor is not None and plan.subsets:
         in_all = [_held(at, anchor, subset.name) for at, subset in enumerate(plan.subsets)]
-        rows.append([Cell([anchor, tag("small", " anchor")]), "", *in_all, *([""] if len(held) < len(metrics) else [])])
+        rows.append([Cell([anchor, tag("small", " anchor")]), "", *in_all, *left_out])
     for metric in metrics:
         cells: list[Cell | Content] = [Cell(metric), _cost(costs.get(metric), kind, most)]
         for at, subset in enumerate(plan.subsets):
@@ -101,11 +100,12 @@ def picture_section(plan: Plan, beneath: Content, *, anchor: str | None, simulat
             cells.append(Cell(tag("a", "✗ perturbs alone", href="#left-out"), class_="out perturbed"))
         elif metric not in held:
             cells.append(Cell(tag("a", "? no certificate", href="#left-out"), class_="out undecided"))
-        elif len(held) < len(metrics):
-            cells.append("")
+        else:
+            cells += left_out
         rows.append(cells)
     if plan.subsets:
-        rows.append(["together", *_sums(plan, kind, whole=len(held) == len(metrics))])
+        sums = [Cell(cost_words(subset.cost, kind), class_="sum") for subset in plan.subsets]
+        rows.append(["together", "", *sums, *left_out])
     kinds = [{"class_": "sums"} if plan.subsets and row is rows[-1] else {} for row in rows]
     return section(
         "plan",
@@ -134,13 +134,6 @@ def _cost(cost: Cost | None, kind: CostKind | None, most: float) -> Cell:
     width = max(0.0, min(1.0, value / most)) if value is not None and most > 0 else 0.0
     bar = tag("span", "", class_="bar", style=f"width:{4.2 * width:.2f}rem") if width else None
     return Cell([tag("span", cost_words(cost, kind), class_="amount"), bar], class_="cost")
-
-
-def _sums(plan: Plan, kind: CostKind | None, *, whole: bool) -> list[Cell | Content]:
-    """Return the last row: what each subset cost as a whole."""
-    sums: list[Cell | Content] = [""]
-    sums += [Cell(cost_words(subset.cost, kind), class_="sum") for subset in plan.subsets]
-    return sums if whole else [*sums, ""]
 
 
 def _left_out(plan: Plan) -> list[tuple[VerdictName, list[str], str, str]]:
@@ -182,9 +175,7 @@ def _sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('.') else '.'}"
 
 
-def evidence_section(
-    plan: Plan, found: Sequence[ConfigurationResult], figures: Sequence[Figure | None], kind: CostKind | None
-) -> Html:
+def evidence_section(plan: Plan, found: Sequence[ConfigurationResult], figures: Sequence[Figure | None]) -> Html:
     """Return what each certified subset rests on: its runs, its level, every change and their forest plot."""
     if not plan.subsets:
         said = "No subset is certified. The attempts are below."
@@ -194,6 +185,7 @@ def evidence_section(
         "intervals lie within the shaded band, in fresh runs that the search did not use. The change that reaches "
         "farthest is on top."
     )
+    kind = cost_kind(plan)
     cards = [
         _evidence(place, subset, result, figure, kind)
         for place, (subset, result, figure) in enumerate(zip(plan.subsets, found, figures, strict=True), 1)
@@ -325,8 +317,6 @@ def render_partition(content: ReportContent, plan: Plan) -> str:
     refused = [_result(content, *each) for each in (*lone, *others) if each[1] is not None]
     view = ReportView(content, certified, listed_changes([*certified, *refused], _LISTED))
     index = view.change_numbers
-    costs = alone_costs(plan)
-    kind = cost_kind([*costs.values(), *(subset.cost for subset in plan.subsets)])
     simulated = content.source.simulated or any(map(is_simulated, view.described.values()))
     # The picture comes first: people look before they read.
     beneath = [
@@ -338,9 +328,9 @@ def render_partition(content: ReportContent, plan: Plan) -> str:
         picture_section(plan, beneath, anchor=content.settings.anchor, simulated=simulated),
         left_out_section(plan, forest(refused, index, "forest-left-out")),
         evidence_section(
-            plan, certified, [forest([each], index, f"forest-{place}") for place, each in enumerate(certified, 1)], kind
+            plan, certified, [forest([each], index, f"forest-{place}") for place, each in enumerate(certified, 1)]
         ),
-        search_section(plan, steps_figure(plan, ordered_metrics(plan, costs, kind)), runs_figure(plan)),
+        search_section(plan, steps_figure(plan, ordered_metrics(plan)), runs_figure(plan)),
         runs_section(content.runs),
         provenance_section(view),
     ]

@@ -144,7 +144,8 @@ def _block(view: ReportView) -> FigureBlock | None:
         "The same metric in every configuration, on the same scale, with its runs overlaid; software metrics below. "
         f"Runs of one configuration should look alike.{merged}"
     )
-    options = [(name, _option(name)) for name in metrics]
+    plain = {name: plain_name(name) for name in metrics}
+    options = [(name, name if said == name else f"{said} ({name})") for name, said in plain.items()]
     chosen = next(iter(figures.values())).chosen
     return FigureBlock(
         [
@@ -163,11 +164,6 @@ def _extent(traces: Sequence[Trace]) -> str:
     if software > SOFTWARE_SHOWN:
         parts.append(f"the first {SOFTWARE_SHOWN} of {software} software metrics")
     return ", ".join(parts)
-
-
-def _option(name: str) -> str:
-    plain = plain_name(name)
-    return name if plain == name else f"{plain} ({name})"
 
 
 TRACES = ReportFigure("traces", "signals", _block, place=20)
