@@ -195,12 +195,7 @@ def comparison(
 
 
 def smallest_visible(
-    reference_mean: float,
-    standard_error: float,
-    freedom: float,
-    *,
-    alpha: float,
-    family: int,
+    reference_mean: float, standard_error: float, freedom: float, *, alpha: float, family: int
 ) -> float:
     """Return the smallest |Δρ|, up and down, that is significant at α / family (Holm's first step) with power 80 %."""
     if np.isinf(freedom):

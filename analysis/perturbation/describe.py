@@ -294,11 +294,7 @@ def runs_advice(changes: Iterable[Change], runs: int | None = None) -> tuple[str
 
 def overhead_words(overhead: Overhead) -> list[tuple[str, str]]:
     """Return the overhead of measuring, as (quantity, amount)."""
-    return [
-        ("instructions", percent(overhead.instructions)),
-        ("cycles", percent(overhead.cycles)),
-        ("time", percent(overhead.time)),
-    ]
+    return [(quantity, percent(getattr(overhead, quantity))) for quantity in ("instructions", "cycles", "time")]
 
 
 def mean_rho(rhos: Iterable[float]) -> float:

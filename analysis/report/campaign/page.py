@@ -82,7 +82,12 @@ def render(content: ReportContent) -> str:
     sizes = np.cumsum([len(change.reference) + len(change.observed) for _, change in every])
     view = ReportView(content, found, every[: min(_LISTED, int(np.searchsorted(sizes, _VALUES, side="right")))])
     blocks = drawn_blocks(view)
-    further = {_own_id(place): drawn for place, drawn in blocks.items() if place not in _WITH_FIGURES}
+    # A section that the page has without figures is followed by another one for them.
+    further = {
+        f"{place}-figures" if place in _PLACES else place: drawn
+        for place, drawn in blocks.items()
+        if place not in _WITH_FIGURES
+    }
     small = not every or sizes[-1] <= _TWIN_MOST
     data = (
         tag("button", "verdicts.json", type="button", class_="save", data_packed=_TWIN, data_name="verdicts.json")
@@ -126,11 +131,6 @@ def render_verdict(verdict: Verdict) -> str:
     """Return one verdict as an HTML document: what is not known of its campaign is left out."""
     settings = ReportSettings(alpha=verdict.alpha, tolerance=verdict.tolerance)
     return render(ReportContent(verdict.configuration, (verdict,), CounterSource("not recorded"), settings))
-
-
-def _own_id(place: str) -> str:
-    """Return the id of a section that is added for figures: another one where the page has that section without any."""
-    return f"{place}-figures" if place in _PLACES else place
 
 
 def write_report(path: str | os.PathLike[str], content: ReportContent) -> None:

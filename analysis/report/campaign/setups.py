@@ -16,7 +16,6 @@ from unperturbed.common.markup import Html, tag
 from unperturbed.common.wording import correlation, counted, listing, percent
 
 if TYPE_CHECKING:
-    from unperturbed.analysis.perturbation import CheckName
     from unperturbed.analysis.report.campaign.content import ConfigurationResult, ReportContent
 
 SECOND = "B"
@@ -24,8 +23,6 @@ SECOND = "B"
 
 _LEAST = 0.001
 """Smaller changes of level are in the table alone."""
-
-_CHECKS: tuple[CheckName, CheckName] = ("inner", "outer")
 
 
 def all_setups(found: Sequence[ConfigurationResult]) -> bool:
@@ -85,7 +82,7 @@ def _how_many(result: ConfigurationResult) -> str:
 def setup_meaning(result: ConfigurationResult) -> str:
     """Return what the verdict on a set-up means for its user."""
     first, name = first_name(result), result.configuration
-    inner, outer = (result.check_verdict(check) == "perturbed" for check in _CHECKS)
+    inner, outer = result.check_verdict("inner") == "perturbed", result.check_verdict("outer") == "perturbed"
     if result.verdict == "unperturbed":
         return f"The counters show the same for {name} and {first}: findings on one hold for the other."
     if result.verdict == "shifted":
