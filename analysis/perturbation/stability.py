@@ -216,7 +216,7 @@ def find_drift(columns: RunStatistics, order: Sequence[float], *, alpha: float) 
 
 
 def find_outliers(columns: RunStatistics, runs: Sequence[str], *, alpha: float) -> tuple[OutlierRun, ...]:
-    """Find runs that differ from all others in some column, one entry a run: where it stands apart most.
+    """Find runs that differ from all others in some column, one entry a run: where it differs most.
 
     Each run against the others by Student's t, k − 2 degrees of freedom (the externally studentised residual; its
     maximum is Grubbs' test), corrected by Bonferroni over runs and columns, for a baseline of normally distributed
