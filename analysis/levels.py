@@ -94,15 +94,21 @@ def level_changes(
 def _interval(before: NDArray[np.float64], after: NDArray[np.float64], alpha: float) -> tuple[float, float]:
     if min(len(before), len(after)) < _FEWEST or min(before.min(), after.min()) <= 0:
         return math.nan, math.nan
+    middle, reach = float(np.log(after).mean() - np.log(before).mean()), log_reach(before, after, alpha)
+    if not reach and abs(middle) < _ROUNDING:
+        return 0.0, 0.0
+    return math.expm1(middle - reach), math.expm1(middle + reach)
+
+
+def log_reach(before: NDArray[np.float64], after: NDArray[np.float64], alpha: float) -> float:
+    """Return how far Welch's interval of a difference of mean logarithms reaches, one-sided at α; two values a side."""
     logs = [np.log(values) for values in (before, after)]
     parts = [float(values.var(ddof=1)) / len(values) for values in logs]
-    middle, error = float(logs[1].mean() - logs[0].mean()), math.sqrt(sum(parts))
+    error = math.sqrt(sum(parts))
     if error < _ROUNDING:  # equal counts, but for the last digits of their logarithms
-        exact = math.expm1(middle) if abs(middle) > _ROUNDING else 0.0
-        return exact, exact
+        return 0.0
     freedom = sum(parts) ** 2 / sum(part**2 / (len(values) - 1) for part, values in zip(parts, logs, strict=True))
-    reach = -float(special.stdtrit(freedom, alpha)) * error
-    return math.expm1(middle - reach), math.expm1(middle + reach)
+    return -float(special.stdtrit(freedom, alpha)) * error
 
 
 def level_table(changes: Mapping[str, Sequence[LevelChange]], alpha: float, caption: str = "") -> Table:
@@ -127,7 +133,7 @@ def level_table(changes: Mapping[str, Sequence[LevelChange]], alpha: float, capt
         Column(
             f"{level} % interval",
             "right",
-            "from the spread between runs; all of a configuration hold together",
+            "from the variation between runs; all intervals of a configuration hold together",
             whole=True,
         ),
     ]

@@ -11,14 +11,10 @@ FloatArray = NDArray[np.float64]
 
 
 def holm(p_values: ArrayLike) -> FloatArray:
-    """Adjust p-values so that comparing each with α keeps the family-wise error rate at α.
+    """Adjust p-values so that comparing each with α keeps the family-wise error rate at α; shape (n,), at most 1.
 
-    `p_values`: array_like, shape (n,). One a hypothesis. NaN is not a test: it stays, and does not count.
-    Result: array of float64, shape (n,). Adjusted p-values, at most 1.
-
-    Notes
-    -----
-    The step-down procedure of Holm (1979). It holds whatever the dependence of the tests is.
+    The step-down procedure of Holm (1979), which holds whatever the dependence of the tests is. NaN is not a test: it
+    stays, and does not count.
     """
     return _adjust(p_values, lambda p: np.maximum.accumulate(p * np.arange(len(p), 0, -1)))
 
@@ -30,16 +26,11 @@ LIKELY_NULL = 0.5
 def holm_of_intervals(p_values: ArrayLike) -> FloatArray:
     """Adjust p-values of hypotheses that hold an interval each, such as "the change is at most the tolerance".
 
-    `p_values`: array_like, shape (n,). One a hypothesis; uniform at the end, larger within. NaN is not a test:
-    it stays, and does not count.
-    Result: array of float64, shape (n,). Adjusted p-values, at most 1.
-
-    Notes
-    -----
-    Ellis, Pecanka and Goeman, "Gaining power in multiple testing of interval hypotheses via conditionalization",
-    Biostatistics 21 (2020): a p-value above λ = 0.5 leaves the family, one below is divided by λ. Of a family of
-    changes that mostly are none, nearly all leave, and Holm's correction is over the rest. That it holds for the
-    changes of one campaign, which depend on one another, is measured in `docs/evidence/calibration.md`.
+    The p-values are uniform at the interval's end and larger within. Ellis, Pecanka and Goeman, "Gaining power in
+    multiple testing of interval hypotheses via conditionalization", Biostatistics 21 (2020): a p-value above λ = 0.5
+    leaves the family, one below is divided by λ. Of a family of changes that mostly are none, nearly all leave, and
+    Holm's correction is over the rest. That it holds for the changes of one campaign, which depend on one another, is
+    measured in `docs/evidence/calibration.md`.
     """
     p = np.asarray(p_values, np.float64)
     adjusted = holm(np.where(p <= LIKELY_NULL, p / LIKELY_NULL, np.nan))
@@ -49,13 +40,8 @@ def holm_of_intervals(p_values: ArrayLike) -> FloatArray:
 def benjamini_hochberg(p_values: ArrayLike) -> FloatArray:
     """Adjust p-values so that comparing each with α keeps the expected share of false discoveries at α.
 
-    `p_values`: array_like, shape (n,). One a hypothesis. NaN is not a test: it stays, and does not count.
-    Result: array of float64, shape (n,). Adjusted p-values, at most 1.
-
-    Notes
-    -----
     Benjamini and Hochberg (1995). Sound for tests that are independent or positively dependent, as those of pairs that
-    share metrics mostly are.
+    share metrics mostly are. NaN as in `holm`.
     """
 
     def step_up(p: FloatArray) -> FloatArray:

@@ -26,21 +26,15 @@ T = TypeVar("T")
 
 
 def records_in(room: str, kind: type[T], *, group: str) -> dict[str, T]:
-    """Return the records of a room and of its entry points, by their `name`.
-
-    `room`: The package whose modules are searched. Modules whose name begins with `_` are left out.
-    Result: Those of the room in the order of its modules, then those of other distributions.
-    """
+    """Return the records of a room's modules, those named `_…` left out, then of its entry points, by `name`."""
     own = (value for module in _modules(room) for value in vars(module).values() if isinstance(value, kind))
     return _by_name(room, (*own, *offered(group, kind)))
 
 
 def classes_in(room: str, base: type[T], *, group: str) -> dict[str, type[T]]:
-    """Return the classes of a room, and of its entry points, that derive from a base, by their `name`.
+    """Return the classes that derive from a base, of a room's modules, then of its entry points, by `name`.
 
-    `room`: The package whose modules are searched. Modules whose name begins with `_` are left out.
-    `base`: What they derive from. It is left out itself, as is a class that a module only imports.
-    Result: Those of the room in the order of its modules, then those of other distributions.
+    Left out are the base itself, classes that a module only imports, and modules whose name begins with `_`.
     """
     own = (
         value
@@ -53,10 +47,7 @@ def classes_in(room: str, base: type[T], *, group: str) -> dict[str, type[T]]:
 
 
 def offered(group: str, kind: type[T]) -> Iterator[T]:
-    """Yield what other distributions offer by entry points of a group.
-
-    Result: One object an entry point, in the order of their names.
-    """
+    """Yield the object of each entry point of a group, in the order of their names."""
     for point in sorted(_entry_points(tuple(sys.path)).select(group=group), key=lambda point: point.name):
         yield load(point, kind)
 

@@ -30,23 +30,15 @@ def require(extra: str) -> None:
 
 
 def load_library(module: str) -> Any:
-    """Import a module of an extra's library.
-
-    Result: The module.
-    """
+    """Import and return a module of an extra's library; MissingExtraError where the extra is not installed."""
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
-        missing = missing_extra(error)
-        if missing is None:
-            raise
-        raise missing from None
-
-
-def missing_extra(error: ModuleNotFoundError) -> MissingExtraError | None:
-    """Return the message for a module that was not found; None where no extra has it."""
-    library = (error.name or "").partition(".")[0]
-    return next((MissingExtraError(library, extra) for extra, names in EXTRAS.items() if library in names), None)
+        library = (error.name or "").partition(".")[0]
+        for extra, names in EXTRAS.items():
+            if library in names:
+                raise MissingExtraError(library, extra) from None
+        raise
 
 
 class LazyLibrary(ModuleType):

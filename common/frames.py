@@ -43,11 +43,7 @@ class Framed:
 
 
 def to_polars(table: Any) -> pl.DataFrame:
-    """Return a table of any library as a polars frame.
-
-    `table`: A lazy frame is collected. Whatever narwhals knows is taken, and whatever speaks Arrow
-    (`__arrow_c_stream__`).
-    """
+    """Return a table as a polars frame: any that narwhals knows, or that speaks Arrow (`__arrow_c_stream__`)."""
     import polars as pl  # noqa: PLC0415  slow to load
 
     if isinstance(table, pl.DataFrame):
@@ -70,10 +66,7 @@ def to_polars(table: Any) -> pl.DataFrame:
 
 
 def to_library(frame: pl.DataFrame, library: Library) -> Any:
-    """Return a polars frame as one of another library.
-
-    Result: The same columns.
-    """
+    """Return a polars frame as one of another library, with the same columns."""
     if library == "polars":
         return frame
     try:

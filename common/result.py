@@ -7,6 +7,7 @@ import importlib
 import math
 import os
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -54,6 +55,20 @@ class Picture:
 def finite_or_none(value: float) -> float | None:
     """Return a number that JSON has: None for NaN and infinities."""
     return value if math.isfinite(value) else None
+
+
+def plain(value: Any) -> Any:
+    """Return a value with JSON's own types alone: None for NaN and infinities, numpy's scalars as Python's."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | frozenset):
+        kinds = set(map(type, value))
+        if kinds <= {str} or (kinds == {float} and math.isfinite(sum(map(abs, value)))):  # names and values of runs
+            return list(value)
+        return [plain(item) for item in value]
+    if hasattr(value, "item"):
+        return plain(value.item())
+    return finite_or_none(value) if isinstance(value, float) else value
 
 
 class Result(ABC):

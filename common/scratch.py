@@ -17,12 +17,7 @@ _NAME = re.compile(r"\.?unperturbed-(?P<kind>[a-z]+)-(?P<host>[\w.]*)-(?P<proces
 
 @contextmanager
 def scratch_folder(kind: str, place: Path | None = None) -> Iterator[Path]:
-    """Make a temporary folder, and remove it in the end.
-
-    What earlier processes of this user on this host left there, as they were killed, is removed too.
-
-    Result: The folder, empty and open to this user alone.
-    """
+    """Make an empty temporary folder of this user alone, and remove it in the end, with those of killed processes."""
     above = Path(tempfile.gettempdir()) if place is None else place
     _sweep(above)
     folder = Path(tempfile.mkdtemp(prefix=_prefix(kind), dir=above))
@@ -34,10 +29,7 @@ def scratch_folder(kind: str, place: Path | None = None) -> Iterator[Path]:
 
 @contextmanager
 def scratch_file(target: Path) -> Iterator[IO[bytes]]:
-    """Make a hidden temporary file beside the file that it will become, and remove it in the end if it is still there.
-
-    What earlier processes of this user on this host left there, as they were killed, is removed too.
-    """
+    """Make a hidden temporary file beside its target, and remove it in the end, with those of killed processes."""
     _sweep(target.parent)
     aside = target.with_name(f".{_prefix('file')}{os.urandom(4).hex()}")
     try:
@@ -61,10 +53,7 @@ def naming(target: Path, aside: Path | None = None) -> Iterator[None]:
 
 @contextmanager
 def whole_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """Yield a file that takes its name when it is whole and on disk.
-
-    Until then, and where writing fails or the process is killed, the name keeps what it had.
-    """
+    """Yield a file that takes its name when it is whole and on disk; until then, the name keeps what it had."""
     target = Path(path)
     with scratch_file(target) as file:
         yield file

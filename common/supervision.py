@@ -104,10 +104,7 @@ def run(
     timeout: float | None = None,
     **options: Any,
 ) -> subprocess.CompletedProcess[Any]:
-    """Run a program to its end, as `subprocess.run` with `check=False`, and leave nothing of it behind.
-
-    `input`: Its standard input.
-    """
+    """Run a program to its end, as `subprocess.run` with `check=False`, and leave nothing of it behind."""
     if options.pop("capture_output", False):
         options |= {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     if input is not None:

@@ -91,11 +91,9 @@ class Table:
         return table
 
     def to_text(self, width: int | None = None) -> str:
-        """Return the table as plain text.
+        """Return the table as plain text that fits a width: by default the terminal's (or COLUMNS), else 120.
 
-        `width`: Columns of the terminal that it has to fit; by default those of this terminal (or of COLUMNS), and 120
-        where there is none.
-        Result: Lines without spaces at their ends. The last one names the columns that did not fit, if there are any.
+        Lines have no spaces at their ends. The last one names the columns that did not fit, if there are any.
         """
         from rich.console import Console  # noqa: PLC0415
 

@@ -22,12 +22,10 @@ _LOG = logging.getLogger(__name__)
 
 
 def user_cache() -> Path:
-    """Return the user's cache folder of this tool, made if need be.
+    """Return the user's cache folder of this tool, made if need be, to which others cannot write (a new one: 0700).
 
     It is `unperturbed` in ``$XDG_CACHE_HOME``, else in ``~/.cache``. A relative ``XDG_CACHE_HOME`` is invalid and
     ignored, as the base directory specification asks.
-
-    Result: A folder of this user, which others cannot write to (a new one has the mode 0700).
     """
     named = Path(os.environ.get("XDG_CACHE_HOME", ""))
     try:

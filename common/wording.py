@@ -22,10 +22,7 @@ _SHOWN = 5
 
 
 def number(value: float | None, digits: int = 3, *, zeros: bool = False) -> str:
-    """Write a number with `digits` significant digits.
-
-    `value`: None and what is not finite are written as `–`.
-    """
+    """Write a number with `digits` significant digits; None and what is not finite as `–`."""
     if value is None or not math.isfinite(value):
         return "–"
     if value == 0:
@@ -85,11 +82,7 @@ def p_value(p: float) -> str:
 
 
 def duration(seconds: float | None, *, whole: bool = False) -> str:
-    """Write a time span.
-
-    `seconds`: None and what is not finite are written as `–`.
-    `whole`: Whole seconds, for what is an estimate anyway.
-    """
+    """Write a time span, in `whole` seconds where it is an estimate anyway; None and what is not finite as `–`."""
     if seconds is None or not math.isfinite(seconds):
         return "–"
     rounded = round(seconds)
@@ -117,12 +110,10 @@ def first_of(names: Sequence[str], most: int = _SHOWN) -> str:
 
 
 def nearest(word: str, known: Iterable[str], *, limit: int = 3, cutoff: float = 60) -> tuple[str, ...]:
-    """Return the known names whose spelling is most like a word's.
+    """Return the known names whose spelling is most like a word's, the nearest first; 100 is the same name.
 
-    `limit`: How many are returned at most.
-    `cutoff`: Names that are less alike than this are left out; 100 is the same name.
-    Result: The nearest first. One slip (a letter wrong, missing, too many, or two swapped) comes before all else, in
-    words of three letters or more: of shorter ones it leaves too little.
+    One slip (a letter wrong, missing, too many, or two swapped) comes before all else, in words of three letters or
+    more: of shorter ones it leaves too little.
     """
     from rapidfuzz import fuzz, process, utils  # noqa: PLC0415  only a mistake needs it
     from rapidfuzz.distance import OSA  # noqa: PLC0415

@@ -51,7 +51,7 @@ def scores_table(scores: Mapping[str, ScoreSummary]) -> Table:
         Column("milestone"),
         *(
             Column(head, "right")
-            for head in ("scored elements", "in the very interval", "within one", "largest, intervals")
+            for head in ("scored elements", "in the same interval", "within one", "largest, intervals")
         ),
     ]
     rows = [

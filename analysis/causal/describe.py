@@ -127,15 +127,14 @@ def undecided(model: CausalModel) -> tuple[str, ...]:
     if weak:
         sentences.append(
             f"Weak: {', '.join(map(str, weak))}. Tests find the dependence, or descriptions are shorter with it; "
-            "among so many tests it may be "
-            f"chance (p above {model.settings.alpha:g})."
+            f"with this many tests it may be chance (p above {model.settings.alpha:g})."
         )
     unused = [edge for edge in model.edges if _is_unused(model, edge)]
     if unused:
         sentences.append(
             f"Not in the formula: {', '.join(map(str, unused))}. Tests find the dependence, and no formula with "
             "it takes fewer bits: it is slight, "
-            "of another form, or of the spread alone. A forecast knows nothing of it."
+            "of another form, or of the spread alone. Forecasts ignore it."
         )
     place = model.data.names.index
     for pair, share in model.stabilities.items():

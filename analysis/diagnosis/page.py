@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import metadata
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +9,7 @@ import numpy as np
 
 from unperturbed.analysis.diagnosis import describe
 from unperturbed.analysis.pages.chart import SERIES, Figure, axis, label, layout, plot_text, short, stacked
-from unperturbed.analysis.pages.document import document, frame, navigation
+from unperturbed.analysis.pages.document import definitions, document, frame, navigation, page_header
 from unperturbed.common.markup import Html, tag
 
 if TYPE_CHECKING:
@@ -45,18 +44,16 @@ _DELAYS = 6
 def render_diagnosis(diagnosis: Diagnosis) -> str:
     """Return a diagnosis as one HTML document, as self-contained as the report."""
     name = PurePath(diagnosis.trace).name or "trace"
-    header = tag(
-        "header",
-        tag("p", "Unperturbed: what is wrong with this trace?", class_="kicker"),
-        tag("h1", name),
+    header = page_header(
+        "Unperturbed: what is wrong with this trace?",
+        name,
         tag("p", f"The trace is {describe.verdict_text(diagnosis)}.", class_="answer"),
         [_finding(one, diagnosis.unit) for one in diagnosis.findings],
         [] if diagnosis.findings or not diagnosis.visible else describe.visible_table(diagnosis).to_html(),
-        tag("noscript", tag("p", "Figures need JavaScript. Every number is in the tables too.", class_="note")),
     )
     sections = [section(diagnosis) for section in (_picture, _carriers, _noise, _reading, _references)]
     title, main = f"{name}: {diagnosis.verdict}", tag("main", sections)
-    return document(title, navigation(_PLACES), header, main, version=metadata.version("unperturbed"))
+    return document(title, navigation(_PLACES), header, main)
 
 
 def render_distance(distance: EventDistance) -> str:
@@ -69,7 +66,7 @@ def render_distance(distance: EventDistance) -> str:
     )
     tables = [table.to_html(sortable=True) for table in distance.tables()]
     section = tag("section", tag("h2", "By plugin"), tables)
-    return document(distance.headline(), header, tag("main", section), version=metadata.version("unperturbed"))
+    return document(distance.headline(), header, tag("main", section))
 
 
 def _section(identity: str, *content: Html | list[Html] | None) -> Html:
@@ -77,8 +74,8 @@ def _section(identity: str, *content: Html | list[Html] | None) -> Html:
 
 
 def _finding(finding: Finding, unit: str) -> Html:
-    facts = [tag("div", tag("dt", name), tag("dd", value)) for name, value in describe.facts(finding, unit)]
-    return tag("div", tag("h3", f"{finding.kind}: {finding.summary}"), tag("dl", facts, class_="facts"))
+    facts = definitions(describe.facts(finding, unit), "facts")
+    return tag("div", tag("h3", f"{finding.kind}: {finding.summary}"), facts)
 
 
 def _picture(diagnosis: Diagnosis) -> Html:

@@ -22,9 +22,10 @@ import numpy as np
 
 from unperturbed.analysis.multiple_testing import holm
 from unperturbed.analysis.perturbation import Change, Verdict, VerdictName, combine
-from unperturbed.analysis.perturbation.compare import Comparison, MeanErrors, widest_bounds
-from unperturbed.analysis.perturbation.correlation import FloatArray, fisher, from_fisher
+from unperturbed.analysis.perturbation.compare import MeanErrors, comparison, widest_bounds
+from unperturbed.analysis.perturbation.correlation import FloatArray, fisher
 from unperturbed.analysis.perturbation.decide import decide
+from unperturbed.analysis.perturbation.verdict import RunGroup, changes_from_comparison
 from unperturbed.common.extras import LazyLibrary
 from unperturbed.common.wording import p_value
 from unperturbed.errors import DataError
@@ -63,6 +64,21 @@ class Combined:
     # A node, without which the verdict on these nodes would be another, to that verdict.
     hangs_on: Mapping[str, VerdictName]
 
+    def scopes(self) -> dict[str, Verdict]:
+        """Return the verdict of each node, of these nodes, and of their type."""
+        of_type = {} if self.type is None else {"this type of node": self.type}
+        return {**self.by_node, "these nodes": self.these, **of_type}
+
+    def scopes_of(self, change: Change) -> list[tuple[str, Change]]:
+        """Return what each scope shows of a change."""
+        found = [(scope, each) for scope, verdict in self.scopes().items() for each in verdict.changes]
+        return [(scope, each) for scope, each in found if change_key(each) == change_key(change)]
+
+
+def change_key(change: Change) -> _Key:
+    """Return what a change has in common on all nodes."""
+    return change.check, change.first, change.second, change.against
+
 
 @dataclass(frozen=True)
 class _Strata:
@@ -82,10 +98,7 @@ class _Strata:
 
 
 def combine_nodes(verdicts: Mapping[str, Verdict]) -> Combined:
-    """Combine the verdicts of several nodes on one configuration.
-
-    `verdicts`: Node to its verdict, by the variation between runs (`method` is `runs`).
-    """
+    """Combine the verdicts of several nodes on one configuration, by the variation between runs."""
     if not verdicts:
         raise DataError("no node to combine; give the verdict of at least one")
     first = next(iter(verdicts.values()))
@@ -114,7 +127,7 @@ def _by_change(verdicts: Mapping[str, Verdict]) -> dict[_Key, _Strata]:
     for verdict in verdicts.values():
         for change in verdict.changes:
             if np.isfinite(change.standard_error):
-                found.setdefault((change.check, change.first, change.second, change.against), []).append(change)
+                found.setdefault(change_key(change), []).append(change)
     return {key: _strata(changes) for key, changes in found.items()}
 
 
@@ -183,41 +196,26 @@ def _change(
 ) -> Change:
     """Return the joint change by weights of the nodes and by the ways to take its errors, the first of which tests."""
     model = strata.changes[0]
+
+    def runs(configuration: str, side: str) -> RunGroup:
+        names = tuple(run for change in strata.changes for run in getattr(change, f"{side}_runs"))
+        rho = np.array([value for change in strata.changes for value in getattr(change, side)])
+        return RunGroup(configuration, names, rho[:, None])
+
     before = np.full(1, float((share * strata.before).sum()))
     after = before + float((share * strata.difference).sum())
-    low, high = widest_bounds(before, after, ways, alpha)
-    statistic = -np.abs(after - before) / error
-    tail = special.ndtr(statistic) if np.isinf(freedom) else special.stdtr(freedom, statistic)
-    compared = Comparison(
-        before,
-        after,
-        np.full(1, error),
-        from_fisher(after) - from_fisher(before),
-        low,
-        high,
-        2 * tail,
-        np.full(1, freedom),
-        ("",),
-        tuple(ways[:1]),
-    )
-    return replace(
-        model,
-        reference=tuple(value for change in strata.changes for value in change.reference),
-        observed=tuple(value for change in strata.changes for value in change.observed),
-        reference_runs=tuple(run for change in strata.changes for run in change.reference_runs),
-        observed_runs=tuple(run for change in strata.changes for run in change.observed_runs),
-        effect=float(compared.effect[0]),
-        low=float(low[0]),
-        high=float(high[0]),
-        p=float(compared.p[0]),
-        p_corrected=float(compared.p[0]),
-        p_beyond=float(compared.p_beyond(model.tolerance)[0]),
-        standard_error=error,
-        freedom=freedom,
-        note="",
-        origin=None,
+    bounds = widest_bounds(before, after, ways, alpha)
+    compared = comparison((before, after), np.full(1, error), bounds, ways[:1], np.full(1, freedom), ("",))
+    (joint,) = changes_from_comparison(
+        model.check,
+        [(model.first, model.second)],
+        runs(model.against, "reference"),
+        runs("", "observed"),
+        compared,
+        tolerance=model.tolerance,
         more_runs_help=False,
     )
+    return replace(joint, aligned_on=model.aligned_on)
 
 
 def _joint(first: Verdict, verdicts: Mapping[str, Verdict], changes: Sequence[Change]) -> Verdict:
@@ -262,13 +260,10 @@ def _hangs_on(verdicts: Mapping[str, Verdict], these: Verdict) -> dict[str, Verd
 
 
 def apart(quantities: Mapping[str, Mapping[str, float]]) -> dict[str, str]:
-    """Return the nodes whose baseline is unlike that of the others.
+    """Return the nodes whose baseline is unlike that of the others, and what differs; none with fewer than 5 nodes.
 
     `quantities`: Quantity (such as the mean logarithm of a metric's total in the baseline) to node to its value.
-    Result: What differs, a clause for each such node; empty with fewer than 5 nodes.
 
-    Notes
-    -----
     The rule sees baselines alone, and so favours no verdict. Each node is compared with the mean of the others by its
     prediction interval (a studentised deleted residual, n - 2 degrees of freedom), corrected by Holm over nodes and
     quantities, at 1 %.

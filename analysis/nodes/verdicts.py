@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from unperturbed.analysis.nodes.combine import FEWEST_FOR_TYPE, Combined
-from unperturbed.analysis.perturbation import SEVERITY, Verdict, VerdictName, ranked_changes, verdict_cell
+from unperturbed.analysis.nodes.combine import FEWEST_FOR_TYPE, Combined, change_key
+from unperturbed.analysis.perturbation import SEVERITY, VerdictName, ranked_changes, verdict_cell
 from unperturbed.common.frames import Framed
 from unperturbed.common.result import Result
 from unperturbed.common.table import Cell, Column, Table
@@ -15,6 +15,9 @@ from unperturbed.common.wording import counted, listing, p_value, percent, span
 
 if TYPE_CHECKING:
     import polars as pl
+
+
+_FRAME_FIELDS = ("check", "first", "second", "effect", "low", "high", "p", "verdict")
 
 
 @dataclass(frozen=True, repr=False)
@@ -56,9 +59,9 @@ class NodeVerdicts(Framed, Result):
             )
         for one in self.combined:
             for node, verdict in one.hangs_on.items():
-                found.append(f"{one.configuration}: the verdict depends on {node}; without it, it is {verdict}.")
+                found.append(f"{one.configuration}: without {node}, the verdict would be {verdict}.")
         found += [
-            f"{node} differs from the other nodes in its baseline: {what}. No run was left out for it."
+            f"The baseline of {node} differs from those of the other nodes: {what}. Its runs are included."
             for node, what in self.apart.items()
         ]
         return tuple(found)
@@ -88,20 +91,10 @@ class NodeVerdicts(Framed, Result):
 
         rows = []
         for one in self.combined:
-            for scope, verdict in _scopes(one).items():
+            for scope, verdict in one.scopes().items():
                 rows += [
-                    {
-                        "configuration": one.configuration,
-                        "scope": scope,
-                        "check": change.check,
-                        "first": change.first,
-                        "second": change.second,
-                        "effect": change.effect,
-                        "low": change.low,
-                        "high": change.high,
-                        "p": change.p,
-                        "verdict": change.verdict,
-                    }
+                    {"configuration": one.configuration, "scope": scope}
+                    | {name: getattr(change, name) for name in _FRAME_FIELDS}
                     for change in verdict.changes
                 ]
         return pl.DataFrame(rows)
@@ -129,25 +122,15 @@ def _as_dict(one: Combined) -> dict[str, Any]:
     }
 
 
-def _scopes(one: Combined) -> dict[str, Verdict]:
-    """Return the verdict of each node, of these nodes, and of their type."""
-    of_type = {} if one.type is None else {"this type of node": one.type}
-    return {**one.by_node, "these nodes": one.these, **of_type}
-
-
 def _by_node(one: Combined) -> Table:
     """Return the change that weighs most: a row a node, and the summaries."""
     change = ranked_changes(one.these.changes)[0]
-    key = (change.check, change.first, change.second, change.against)
-    rows: list[list[Cell | str]] = []
-    for scope, verdict in _scopes(one).items():
-        rows += [
-            [scope, f"{found.effect:+.3f}", span(found.low, found.high), verdict_cell(found.verdict)]
-            for found in verdict.changes
-            if (found.check, found.first, found.second, found.against) == key
-        ]
+    rows: list[list[Cell | str]] = [
+        [scope, f"{found.effect:+.3f}", span(found.low, found.high), verdict_cell(found.verdict)]
+        for scope, found in one.scopes_of(change)
+    ]
     heads = [Column("node"), Column("change of ρ", "right"), Column("interval", "right"), Column("verdict")]
-    spread = one.heterogeneity.get(key)
+    spread = one.heterogeneity.get(change_key(change))
     varies = (
         f"; between nodes: I² {percent(spread.i2)}, Q {spread.q:.3g}, p {p_value(spread.p)}"
         if spread is not None

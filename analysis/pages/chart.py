@@ -133,10 +133,7 @@ def label(text: str, x: float, y: float, **settings: Any) -> dict[str, Any]:
 
 
 def stacked(heights: Sequence[float], gap: float) -> list[tuple[float, float]]:
-    """Divide the height into panels one below another; (low, high) of each, the first on top.
-
-    Heights and gap are in pixels.
-    """
+    """Divide the height into panels one below another, in pixels; (low, high) of each, the first on top."""
     whole = sum(heights) + gap * (len(heights) - 1)
     domains, top = [], whole
     for height in heights:

@@ -26,8 +26,8 @@ _POLICY = (
 _RADIO_MOST = 3
 
 
-def document(title: str, *body: Content, version: str) -> str:
-    """Return an HTML document; its root's `data-state` becomes `drawn` when the last figure is drawn."""
+def document(title: str, *body: Content, version: str = "") -> str:
+    """Return an HTML document; its root's `data-state` becomes `drawn` when its last figure is drawn."""
     head = tag(
         "head",
         tag("meta", charset="utf-8"),
@@ -38,14 +38,16 @@ def document(title: str, *body: Content, version: str) -> str:
         Html(f"<style>{_asset('report.css')}</style>"),
     )
     footer = (
-        f"Made by Unperturbed {version}. This page is self-contained and loads nothing from the network. Its figures "
-        "are drawn by plotly.js (© Plotly, Inc., MIT licence)."
+        f"Made by Unperturbed {version or metadata.version('unperturbed')}. This page is self-contained and loads "
+        "nothing from the network. Its figures are drawn by plotly.js (© Plotly, Inc., MIT licence)."
     )
+    # Compressed, inert text, made by tools/update_plotly.py: the page's own script wakes it once the page is painted.
+    plotly = resources.files(__package__).joinpath("plotly", "plotly-basic.min.js.gz").read_bytes()
     whole = tag(
         "body",
         *body,
         tag("footer", tag("p", footer)),
-        _packed_plotly(),
+        _packed("plotly-source", plotly),
         Html(f"<script>{_asset('report.js')}</script>"),
     )
     return f"<!DOCTYPE html>\n{tag('html', head, whole, lang='en', data_state='loading')}\n"
@@ -57,10 +59,15 @@ def navigation(places: Sequence[tuple[str, str]]) -> Html:
     return tag("nav", tag("ul", links), aria_label="Sections")
 
 
-def page_header(kicker: str, title: str, *content: Content) -> Html:
-    """Return a page's head: the question it answers, its title, the answer, and what readers without scripts miss."""
-    missing = tag("noscript", tag("p", "Figures need JavaScript. Every number is in the tables too.", class_="note"))
-    return tag("header", tag("p", kicker, class_="kicker"), tag("h1", title), *content, missing)
+def page_header(
+    question: str,
+    title: str,
+    *content: Content,
+    without_scripts: str = "Figures need JavaScript. Every number is in the tables too.",
+) -> Html:
+    """Return a page's head: the question it answers, its title, the answer, and a note for readers without scripts."""
+    note = tag("noscript", tag("p", without_scripts, class_="note"))
+    return tag("header", tag("p", question, class_="kicker"), tag("h1", title), *content, note)
 
 
 def section(identity: str, heading: Content, *content: Content) -> Html:
@@ -107,19 +114,8 @@ def _packed(identity: str, content: bytes) -> Html:
     return tag("script", Html(written), type="application/gzip", id=identity)
 
 
-def _packed_plotly() -> Html:
-    """Return plotly.js as compressed, inert text: the page's own script wakes it once the page has been painted."""
-    # Its file is made by tools/update_plotly.py.
-    return _packed(
-        "plotly-source", resources.files(__package__).joinpath("plotly", "plotly-basic.min.js.gz").read_bytes()
-    )
-
-
 def frame(figure: Figure, caption: Content = None) -> Html:
-    """Return a figure's element, its data and its caption.
-
-    The script draws it when it comes into view or time is left.
-    """
+    """Return a figure's element, data and caption; the script draws it when it comes into view or time is left."""
     return tag(
         "figure",
         tag(
@@ -166,4 +162,4 @@ def render_result(result: Result) -> str:
     """
     heading = result.headline()
     body = tag("main", tag("h1", heading), [table.to_html(sortable=True) for table in result.tables()])
-    return document(heading, body, version=metadata.version("unperturbed"))
+    return document(heading, body)

@@ -6,8 +6,7 @@ GLOSSARY = {
     "alignment, warp path": "Which interval of one run shows the same work as which of another.",
     "anchor": "One cheap software metric that every configuration but the baseline collects. All runs can be "
     "aligned by it. The configuration that adds only this metric has the same name.",
-    "anomaly": "What is wrong with a run, as its event log shows: a crash, lost events, desynchronisation, slow "
-    "streaming.",
+    "anomaly": "A fault of a run that its event log shows: a crash, lost events, desynchronisation, slow streaming.",
     "baseline": "Runs with hardware metrics alone: the closest measurement to an undisturbed program.",
     "campaign": "All runs of one spec, and the folder that holds them.",
     "certified subset": "Metrics that were shown, by runs made for that purpose, to leave the program unperturbed when "
@@ -28,7 +27,7 @@ GLOSSARY = {
     "multiplexing": "More events share the processor's counters than there are counters. Each is counted part of the "
     "time and scaled up. Such counts are estimates, and are marked as scaled.",
     "outer correlation": "ρ of one metric between two aligned runs.",
-    "overhead": "What measuring adds: instructions, time. A small overhead does not mean a small perturbation.",
+    "overhead": "Instructions and time that measuring adds. A small overhead does not mean a small perturbation.",
     "p, corrected": "How often chance alone would show such a change, corrected for multiple comparisons.",
     "pass": "A group of hardware metrics that one run can count without multiplexing. More metrics take more passes.",
     "perturbation": "A change of correlations that is caused by measuring.",

@@ -84,10 +84,7 @@ class Certification:
             self.stopped = self.stopped or str(stop)
 
     def _round(self) -> list[Subset]:
-        """Put every pending subset to certification once, and return those that are not certified.
-
-        One for which the runs are not left does not keep a smaller one from its own.
-        """
+        """Certify every pending subset for which runs are left, and return those that are not certified."""
         failed = []
         too_much: Stop | None = None
         self.evaluator.expect_certified(sorted(self.pending, key=self._needed))
@@ -109,13 +106,8 @@ class Certification:
                 self.failed[subset] = f"{most} repetitions are unlikely to certify it at level {level:.2g}"
             else:
                 self.evaluator.level /= 2
-                shown = "; ".join(outcome.carried[:3])
-                self.failed[subset] = "; ".join(
-                    filter(
-                        None,
-                        (f"{outcome.repetitions} fresh repetitions did not certify it at level {level:.2g}", shown),
-                    )
-                )
+                reason = f"{outcome.repetitions} fresh repetitions did not certify it at level {level:.2g}"
+                self.failed[subset] = "; ".join([reason, *outcome.carried[:3]])
         if too_much is not None:
             raise too_much
         return failed
@@ -157,10 +149,7 @@ class Certification:
 
 
 def best_choice(certificates: Iterable[Certificate]) -> tuple[Certificate, ...]:
-    """Return disjoint certificates that hold most metrics, and of such choices one with fewest subsets.
-
-    All choices are tried.
-    """
+    """Return disjoint certificates that hold most metrics, in fewest subsets; all choices are tried."""
     best: tuple[Certificate, ...] = ()
     choices: list[tuple[Certificate, ...]] = [()]
     for certificate in certificates:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
@@ -74,7 +74,7 @@ def plan_table(plan: Plan) -> Table:
         Column("metrics"),
         Column("runs", "right", "certifying runs"),
         *([Column("node", meaning="the node that made them")] if on_nodes else []),
-        Column("instructions", "right", "what measuring the subset added to the instructions of a run"),
+        Column("instructions", "right", "instructions that measuring the subset added to a run"),
         Column("largest change", "right", "the change of a correlation that reaches farthest, with its interval"),
     )
     rows = [
@@ -125,8 +125,9 @@ def alone_costs(plan: Plan) -> dict[str, Cost]:
     }
 
 
-def cost_kind(costs: Sequence[Cost]) -> CostKind | None:
+def cost_kind(plan: Plan) -> CostKind | None:
     """Return the kind of cost that is known of most, the earlier one of equals; None where nothing is known."""
+    costs = [*alone_costs(plan).values(), *(subset.cost for subset in plan.subsets)]
     known = {kind: sum(getattr(cost, kind) is not None for cost in costs) for kind in _KINDS}
     best = max(_KINDS, key=lambda kind: known[kind])
     return best if known[best] else None
@@ -140,8 +141,9 @@ def cost_words(cost: Cost | None, kind: CostKind | None) -> str:
     return number(value, 3) if kind == "events" else percent(value)
 
 
-def ordered_metrics(plan: Plan, costs: Mapping[str, Cost], kind: CostKind | None) -> list[str]:
+def ordered_metrics(plan: Plan) -> list[str]:
     """Return every metric: subset by subset, costly ones first, then the unmeasurable, then the undecided."""
+    costs, kind = alone_costs(plan), cost_kind(plan)
 
     def by_cost(metrics: Sequence[str]) -> list[str]:
         known = {metric: getattr(costs[metric], kind) for metric in metrics if kind is not None and metric in costs}

@@ -144,7 +144,7 @@ class CandidateEvaluator:
 
     A subset is measured once. Asked for again it is remembered; it gets more repetitions only while it is not shown
     unperturbed and these have a fair chance to show it. What is measured depends on outcomes, settings and the order of
-    the metrics alone.
+    the metrics alone. Whatever measures raises `Stop` where a limit is reached.
 
     Parameters
     ----------
@@ -206,13 +206,7 @@ class CandidateEvaluator:
             yield subset, outcome.unperturbed and subset not in self._refused
 
     def accepts(self, metrics: Iterable[str]) -> bool:
-        """Measure a subset unless it is known, and return whether it is shown to be unperturbed.
-
-        Raises
-        ------
-        Stop
-            A limit is reached.
-        """
+        """Measure a subset unless it is known, and return whether it is shown to be unperturbed."""
         subset = self.subset(metrics)
         if subset in self._refused:
             return False
@@ -249,10 +243,7 @@ class CandidateEvaluator:
         self._begin([(subset, self.settings.repetitions) for subset in found])
 
     def expect_certified(self, subsets: Sequence[Subset]) -> None:
-        """Begin the runs of certifications at the same time, as many of each as the present level takes.
-
-        A lower level asks for further runs, and these are its first ones.
-        """
+        """Begin the runs of certifications at the same time, as many as this level takes; a lower one adds some."""
         wanted = [(subset, self.repetitions_to_certify(subset, self.level)) for subset in subsets]
         self._begin([(subset, repetitions) for subset, repetitions in wanted if repetitions is not None])
 
@@ -262,13 +253,7 @@ class CandidateEvaluator:
             self._ahead.request(requests)
 
     def alone(self, metrics: Sequence[str]) -> Subset:
-        """Measure each metric alone; return those that are not perturbed alone, by falling cost.
-
-        Raises
-        ------
-        Stop
-            A limit is reached.
-        """
+        """Measure each metric alone; return those that are not perturbed alone, by falling cost."""
         self.stage = "alone"
         self.expect([(metric,) for metric in metrics], certain=True)
         for metric in metrics:
@@ -283,10 +268,7 @@ class CandidateEvaluator:
         return tuple(one for one in metrics if (found := self.known((one,))) is None or found.verdict != "perturbed")
 
     def cover(self, metrics: Iterable[str]) -> list[Subset]:
-        """Return disjoint subsets of `metrics` that are accepted by what was measured so far, the largest first.
-
-        Nothing is measured for it: this is what a search that is stopped has found.
-        """
+        """Return disjoint accepted subsets of `metrics`, the largest first, without measuring: a stopped search's."""
         free = set(metrics)
         found = []
         for subset, accepted in sorted(self.measured(), key=lambda each: -len(each[0])):
@@ -296,13 +278,7 @@ class CandidateEvaluator:
         return found
 
     def renew_baseline(self) -> None:
-        """Make fresh baseline runs for the certifications that follow, where the judge makes any.
-
-        Raises
-        ------
-        Stop
-            A limit is reached.
-        """
+        """Make fresh baseline runs for the certifications that follow, where the judge makes any."""
         runs = self._judge.baseline_runs
         if runs:
             self._limits.require(runs)
@@ -314,11 +290,6 @@ class CandidateEvaluator:
         """Make a fixed number of fresh runs of a subset and judge it by these alone; None where that is hopeless.
 
         A subset that is not certified is judged again by all its runs, and `accepts` says what these say.
-
-        Raises
-        ------
-        Stop
-            A limit is reached.
         """
         repetitions = self.repetitions_to_certify(subset, level)
         if repetitions is None:
@@ -371,10 +342,7 @@ class CandidateEvaluator:
         return outcome
 
     def _reserve(self) -> int:
-        """Return the runs that certify what was found so far, and one failure more.
-
-        A plan without a certificate is worth little.
-        """
+        """Return the runs that certify what was found so far, and one failure more: a plan needs certificates."""
         needed = [self.repetitions_to_certify(subset, self.level) or 0 for subset in self.cover(self.uncertified)]
         return (sum(needed) + max(needed, default=0)) * self._judge.runs_per_repetition + self._judge.baseline_runs
 
@@ -388,12 +356,7 @@ class CandidateEvaluator:
 
 
 def by_cost(costs: Mapping[str, Cost], metrics: Sequence[str]) -> Subset:
-    """Return metrics by falling cost.
-
-    Cost is added instructions, else cycles, else time, else events, whichever is known of all of them.
-
-    Equal costs stay in the order given; so do all metrics where no cost is known.
-    """
+    """Return metrics by falling cost: instructions, else cycles, else time, else events, what all of them have."""
     for kind in ("instructions", "cycles", "time", "events"):
         values = {metric: getattr(costs[metric], kind) for metric in metrics}
         if all(value is not None for value in values.values()):

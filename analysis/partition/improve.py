@@ -39,10 +39,7 @@ def join_two(evaluator: CandidateEvaluator, subsets: Sequence[Subset]) -> list[S
 
 
 def dissolve_one(evaluator: CandidateEvaluator, subsets: Sequence[Subset]) -> list[Subset] | None:
-    """Return the partition with one subset's metrics moved into others, None where no subset can be.
-
-    The smallest is tried first.
-    """
+    """Return the partition with one subset's metrics moved into others, the smallest tried first, else None."""
     for leaving in sorted(subsets, key=len):
         others = [each for each in subsets if each is not leaving]
         if all(_placed(evaluator, metric, others) for metric in leaving):
@@ -129,11 +126,9 @@ def suspicions(rows: NDArray[np.bool_], failed: NDArray[np.bool_], steps: int = 
 def propose(
     suspicion: FloatArray, groups: int, failing: NDArray[np.bool_], rng: np.random.Generator
 ) -> NDArray[np.intp] | None:
-    """Put metrics into groups that are not known to fail and have little suspicion inside.
+    """Put metrics into groups that are not known to fail and have little suspicion inside; the group of each, or None.
 
     `failing`: array of bool, shape (subsets, metrics). Groups to avoid.
-    Result: array of int, shape (metrics,), or None. Each metric's group; None where every start led to a group that is
-    known to fail.
     """
     avoided = {row.tobytes() for row in failing}
     weight = suspicion.copy()

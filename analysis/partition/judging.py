@@ -110,7 +110,8 @@ class TraceJudge:
     Raises
     ------
     DataError
-        No baseline, or baselines with different tolerances.
+        No baseline, or baselines with different tolerances. Of the methods: runs that do not fit the baseline, are not
+        as many as asked, or were given before; a fresh baseline with other passes or another tolerance.
     """
 
     def __init__(
@@ -140,26 +141,14 @@ class TraceJudge:
         return sum(each.runs for each in self._searching.values()) if self._fresh_baseline else 0
 
     def explore(self, subset: Subset, repetitions: int) -> SubsetOutcome:
-        """Make further runs of a subset, possibly none, and judge it by its whole pool.
-
-        Raises
-        ------
-        DataError
-            The runs do not fit the baseline, are not as many as asked, or were given before.
-        """
+        """Make further runs of a subset, possibly none, and judge it by its whole pool."""
         if repetitions:
             self._keep(subset, self._made(subset, repetitions))
         verdict = self._found[subset] = self._verdict(subset, self._pool[subset], self._searching, self._alpha)
         return self._outcome(subset, self._pool[subset], verdict)
 
     def certify(self, subset: Subset, repetitions: int, level: float) -> SubsetOutcome:
-        """Make fresh runs of a subset and judge it by these alone, each one-sided bound at `level`.
-
-        Raises
-        ------
-        DataError
-            As `explore`.
-        """
+        """Make fresh runs of a subset and judge it by these alone, each one-sided bound at `level`."""
         made = self._made(subset, repetitions)
         verdict = self._verdict(subset, made, self._certifying, level)
         self._keep(subset, made)
@@ -173,13 +162,7 @@ class TraceJudge:
         return repetitions_to_certify(_seen(verdict.changes), level=level, tolerance=self.tolerance, maximum=maximum)
 
     def renew_baseline(self) -> None:
-        """Make a fresh baseline, and hold the certificates that follow against it.
-
-        Raises
-        ------
-        DataError
-            It has other passes, or another tolerance, or runs that were given before.
-        """
+        """Make a fresh baseline, and hold the certificates that follow against it."""
         if self._fresh_baseline is None:
             return
         fresh = _references(self._fresh_baseline())
@@ -274,15 +257,11 @@ def _counts(counts: Mapping[str, int]) -> str:
 
 
 def _seen(changes: Sequence[Change]) -> ObservedChanges:
-    rows = [_on_fishers_scale(change) for change in changes]
-    reference, observed, errors = np.array(rows).T
+    reference, observed = (
+        np.array([fisher(getattr(change, side)).mean() for change in changes]) for side in ("reference", "observed")
+    )
+    errors = np.array([change.standard_error for change in changes])
     return ObservedChanges(reference, observed - reference, errors, len(changes[0].reference), len(changes[0].observed))
-
-
-def _on_fishers_scale(change: Change) -> tuple[float, float, float]:
-    """Return the means of both sides, and the error of their difference."""
-    before, after = (float(fisher(values).mean()) for values in (change.reference, change.observed))
-    return before, after, change.standard_error
 
 
 def _carried(verdict: Verdict) -> tuple[str, ...]:
@@ -319,10 +298,7 @@ class ObservedChanges:
 
 
 def repetitions_to_accept(seen: ObservedChanges, *, level: float, tolerance: float) -> int | None:
-    """Return the fewest repetitions, more than there were, that have a fair chance to show a subset unperturbed.
-
-    None when even `_MOST` have not.
-    """
+    """Return the fewest repetitions, more than there were, with a fair chance to show it; None beyond `_MOST`."""
     chances = chance_to_show(seen, level=level, tolerance=tolerance, maximum=_MOST, benefit=_BENEFIT)
     enough = np.flatnonzero(chances >= _HARDLY)
     return max(int(enough[0]) + 1, seen.repetitions + 1) if len(enough) else None
@@ -340,10 +316,9 @@ def repetitions_to_certify(seen: ObservedChanges, *, level: float, tolerance: fl
 def chance_to_show(
     seen: ObservedChanges, *, level: float, tolerance: float, maximum: int, benefit: float = 0.0
 ) -> FloatArray:
-    """Guess how likely 1, 2, …, `maximum` repetitions show every change to lie within the tolerance.
+    """Guess how likely 1, 2, …, `maximum` repetitions show every change to lie within the tolerance, shape (maximum,).
 
     `benefit`: Standard errors by which each change is taken to be smaller than it was seen.
-    Result: array of float64, shape (maximum,). One chance for each number of repetitions.
 
     Changes are taken as normal with the spread that was seen, independent of one another, and the bounds as Welch's,
     the wider ones with few repetitions. The chance that a bound t·s stays below the tolerance is a noncentral t's, by
@@ -368,10 +343,7 @@ def chance_to_show(
 
 @lru_cache(maxsize=64)
 def _bounds(references: int, maximum: int, level: float) -> tuple[FloatArray, FloatArray]:
-    """Return by how many standard errors a bound is off, for 1, 2, … repetitions.
-
-    Mean and standard deviation, shapes (maximum, 1).
-    """
+    """Return mean and standard deviation of a bound for 1, 2, … repetitions, in standard errors, (maximum, 1)."""
     repetitions = np.arange(1, maximum + 1, dtype=np.float64)[:, None]
     repetitions[0] = 2
     share = 1 / references + 1 / repetitions

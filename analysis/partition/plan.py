@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 from unperturbed.analysis.partition import describe
 from unperturbed.analysis.perturbation import Verdict, VerdictName
-from unperturbed.common.result import Result
+from unperturbed.common.result import Result, plain
 
 if TYPE_CHECKING:
     import polars as pl
@@ -317,23 +316,16 @@ class Plan(Result):
         return {
             "schema_version": _SCHEMA_VERSION,
             **vars(self),
-            "subsets": [_plain(_without_empty_node(asdict(each))) for each in self.subsets],
-            "unmeasurable": [_plain(asdict(each)) for each in self.unmeasurable],
-            "undecided": [_plain(asdict(each)) for each in self.undecided],
-            "history": [_plain(each.to_json()) for each in self.history],
+            "subsets": plain([_certified(each) for each in self.subsets]),
+            "unmeasurable": plain([asdict(each) for each in self.unmeasurable]),
+            "undecided": plain([asdict(each) for each in self.undecided]),
+            "history": plain([each.to_json() for each in self.history]),
             "forecast": asdict(self.forecast),
         }
 
     to_json = to_dict
 
 
-def _without_empty_node(subset: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in subset.items() if key != "node" or value}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
+def _certified(subset: CertifiedSubset) -> dict[str, Any]:
+    """Return a subset without the node where there is but one host."""
+    return {key: value for key, value in asdict(subset).items() if key != "node" or value}

@@ -26,8 +26,8 @@ from unperturbed.analysis.partition.plan import (
 from unperturbed.analysis.partition.strategies import Strategy, find_strategy, forecast
 
 _ADVICE = (
-    "measure it at a larger interval, with the outside sampler where the processor counts, or count a rarer event "
-    "with the same information; a sham build shows whether the counting causes it"
+    "measure it at a larger interval, use the outside sampler if the host has hardware counters, or count a rarer "
+    "event with the same information; a sham build shows whether the counting causes the change"
 )
 
 
@@ -158,10 +158,7 @@ def _unmeasurable(evaluator: CandidateEvaluator, metrics: Sequence[str]) -> tupl
 def _undecided(
     evaluator: CandidateEvaluator, certification: Certification, metrics: Sequence[str], stopped: str
 ) -> tuple[UndecidedMetrics, ...]:
-    """Return the metrics that are left, with the reason why they have no certificate.
-
-    Subsets that still wait for one come first, then what failed, then the rest.
-    """
+    """Return the metrics without a certificate, and why: subsets that wait for one, then what failed, then the rest."""
     left = set(metrics)
     found: list[UndecidedMetrics] = []
 
@@ -184,8 +181,8 @@ def _undecided(
 def _in_no_subset(evaluator: CandidateEvaluator, metric: str) -> str:
     outcome = evaluator.known((metric,))
     if outcome is None:
-        return "in no subset that was certified, and not measured alone"
-    alone = f"in no subset that was certified; {outcome.verdict} alone after {outcome.repetitions} repetitions"
+        return "in no certified subset, and not measured alone"
+    alone = f"in no certified subset; {outcome.verdict} alone after {outcome.repetitions} repetitions"
     return ": ".join(filter(None, (alone, "; ".join(outcome.carried[:3]))))
 
 

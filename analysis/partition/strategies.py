@@ -41,16 +41,10 @@ class Strategy(Protocol):
     name: str
 
     def search(self, evaluator: CandidateEvaluator, metrics: Subset) -> list[Subset]:
-        """Return disjoint subsets of `metrics`, each accepted by the evaluator.
-
-        A limit raises `Stop`, which is not caught.
-        """
+        """Return disjoint subsets of `metrics`, each accepted by the evaluator, whose `Stop` is not caught."""
 
     def candidates(self, metrics: int, subsets: int) -> int:
-        """Return how many candidates are measured until `metrics` metrics are in `subsets` subsets.
-
-        Improving these is not counted.
-        """
+        """Return how many candidates are measured until the metrics are in these subsets, without improving them."""
 
 
 class FirstFit:
@@ -89,10 +83,7 @@ class Restarts:
 
 
 class Halving:
-    """Split what is not unperturbed in half, and each half again.
-
-    Few runs: no metric is measured alone that need not be.
-    """
+    """Split what is not unperturbed in half, and each half again: few runs, and few metrics measured alone."""
 
     name = "halving"
 

@@ -290,26 +290,13 @@ class Baseline:
                 alpha=self.alpha,
             )
         )
+        labels = [pairs[at] for at in possible]
         made = self._verdict(
-            "outer",
-            [pairs[at] for at in possible],
-            reference,
-            observed,
-            compared,
-            checked,
-            method,
-            settings.align_on,
-            against is None,
+            "outer", labels, reference, observed, compared, checked, method, settings.align_on, against is None
         )
-        across_ones = (
-            replace(change, check="across") if change.first != change.second else change for change in made.changes
-        )
-        made = replace(made, changes=tuple(across_ones))
         if against is None:
             return made
-        return replace(
-            made, notes=(*made.notes, f"compared with run {comparable.run_names([against], 'reference')[0]} alone")
-        )
+        return replace(made, notes=(f"compared with run {comparable.run_names([against], 'reference')[0]} alone",))
 
     def stability(self, disturbed: Mapping[str, str] | None = None) -> Stability:
         """Return how steady the baseline itself is: drift over the campaign, outliers, runs on a disturbed host.

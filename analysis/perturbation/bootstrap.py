@@ -12,18 +12,18 @@ otherwise.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unperturbed.analysis.perturbation import comparable
-from unperturbed.analysis.perturbation.compare import Comparison, MeanErrors, widest_bounds
+from unperturbed.analysis.perturbation.compare import Comparison, MeanErrors, comparison, widest_bounds
 from unperturbed.analysis.perturbation.correlation import (
     FloatArray,
     correlate_ranks,
     fisher,
-    from_fisher,
     pair_columns,
     standard_ranks,
 )
@@ -43,9 +43,7 @@ _SMALL = 2.0
 
 
 def block_length(series: FloatArray) -> float:
-    """Estimate the best mean block length for the stationary bootstrap of a series' mean.
-
-    `series`: array of float64, shape (n,). One value an interval.
+    """Estimate the best mean block length for the stationary bootstrap of a series' mean, in intervals.
 
     Politis and White, "Automatic block-length selection for the dependent bootstrap", Econometric Reviews 23 (2004), as
     corrected by Patton, Politis and White, Econometric Reviews 28 (2009): b = (2 Ĝ² / D̂)^(1/3) · n^(1/3), with D̂ = 2
@@ -147,18 +145,7 @@ def compare_by_bootstrap(
         wider = other_error > standard_error
         standard_error, freedom = np.maximum(standard_error, other_error), np.where(wider, k + r - 2, np.inf)
     low, high = widest_bounds(*means, ways, alpha)
-    return Comparison(
-        reference_mean=means[0],
-        observed_mean=means[1],
-        standard_error=standard_error,
-        effect=from_fisher(means[1]) - from_fisher(means[0]),
-        low=low,
-        high=high,
-        p=p,
-        freedom=freedom,
-        notes=("",) * len(effect_z),
-        tested=tuple(ways),
-    )
+    return replace(comparison(means, standard_error, (low, high), ways, freedom, ("",) * len(effect_z)), p=p)
 
 
 def inner_by_bootstrap(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations
-from types import MappingProxyType
 from typing import TypeAlias
 
 import numpy as np
@@ -57,7 +56,7 @@ def compared_metrics(
     for name in dict.fromkeys(there if names is None else names):
         metric = trace.metrics[name]
         if metric.kind == "derived" and not counted.issuperset(metric.components):
-            excluded.append((name, "derived from something that is not hardware or simulated metric of these traces"))
+            excluded.append((name, "derived from another metric than the hardware and simulated ones of these traces"))
         elif names is not None or metric.kind in kinds:
             chosen.append(name)
     if not chosen:
@@ -69,10 +68,7 @@ def compared_metrics(
 
 
 def compared_pairs(metrics: Sequence[Metric], focus: Sequence[str]) -> tuple[tuple[tuple[str, str], ...], Excluded]:
-    """Return the pairs to correlate within a run, and those whose correlation is built in because they share an event.
-
-    Only pairs that hold a metric in `focus` are considered.
-    """
+    """Return pairs that hold a metric in `focus`; then those left out, correlated because they share an event."""
     pairs: list[tuple[str, str]] = []
     excluded: list[tuple[str, str]] = []
     for first, second in combinations(metrics, 2):
@@ -93,11 +89,7 @@ def run_names(traces: Sequence[Trace], role: str) -> tuple[str, ...]:
 def comparable_values(
     reference: Trace, traces: Sequence[Trace], runs: Sequence[str], metrics: Sequence[str]
 ) -> tuple[list[FloatArray], dict[str, str]]:
-    """Return the values of runs that may be compared with a reference run, and the metrics that do not vary.
-
-    Result: One array a run, shape (intervals, metrics).
-    Result: Each metric that is constant in some run, and the reason to leave it out: its correlation is undefined.
-    """
+    """Return the values of comparable runs, (intervals, metrics) each, and metrics constant in one, with the reason."""
     _require_alike(reference, traces, runs, metrics)
     values = [_metric_values(trace, run, metrics) for trace, run in zip(traces, runs, strict=True)]
     constant: dict[str, str] = {}
@@ -106,14 +98,12 @@ def comparable_values(
     return values, constant
 
 
-_ALIKE: Mapping[str, str] = MappingProxyType(
-    {
-        "host": "host",
-        "program": "program",
-        "interval_event": "event that ends intervals",
-        "interval_ns": "interval [ns, or counts of an event]",
-    }
-)
+_ALIKE: Mapping[str, str] = {
+    "host": "host",
+    "program": "program",
+    "interval_event": "event that ends intervals",
+    "interval_ns": "interval [ns, or counts of an event]",
+}
 
 
 def _require_alike(reference: Trace, traces: Sequence[Trace], runs: Sequence[str], metrics: Sequence[str]) -> None:

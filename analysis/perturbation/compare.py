@@ -89,12 +89,10 @@ class Comparison:
     def p_beyond(self, tolerance: float | FloatArray) -> FloatArray:
         """Return the p-value of "no change of ρ beyond the tolerance" for each coefficient, shape (m,).
 
-        `tolerance`: float or array of float64, shape (m,). |Δρ| that counts as no perturbation; 0 asks for any change.
-
         A minimum-effect test (Murphy and Myors, "Testing the hypothesis that treatments have negligible effects",
         Journal of Applied Psychology 84, 1999) whose two tails are read from the interval: the level at which its
-        nearer end reaches the tolerance on the side of the effect, and on the other side. Without `tested` (the paper's
-        rule) it is `p`.
+        nearer end reaches the tolerance on the side of the effect, and on the other side. With tolerance 0, or without
+        `tested` (the paper's rule), it is `p`.
         """
         if not self.tested or not np.any(tolerance):
             return self.p
@@ -108,7 +106,7 @@ class Comparison:
         change_here = np.where(falls, -change, change)
         beyond = np.where(falls, self.effect < change_here, self.effect > change_here)
         reached = self._quantile_reaching(errors, change_here)
-        tail = np.where(np.isinf(errors.freedom), special.ndtr(-reached), special.stdtr(errors.freedom, -reached))
+        tail = _t_below(errors.freedom, -reached)
         return np.asarray(np.where(beyond, tail, 1 - tail), np.float64)
 
     def _quantile_reaching(self, errors: MeanErrors, change: FloatArray) -> FloatArray:
@@ -170,8 +168,7 @@ def compare_runs(reference: FloatArray, observed: FloatArray, *, intervals: int,
     variance = pooled(spread.reference, spread.observed, k, r)
     ways = [MeanErrors(np.sqrt(variance / k), np.sqrt(variance / r), freedom)]
     if r > 1:
-        errors = spread.reference / k, spread.observed / r
-        ways.append(MeanErrors(np.sqrt(errors[0]), np.sqrt(errors[1]), welch_freedom(means, errors, k - 1, r - 1)))
+        ways.append(welch_errors(means, (spread.reference / k, spread.observed / r), (k - 1, r - 1)))
     low, high = widest_bounds(*means, ways, alpha)
     return comparison(means, np.sqrt(variance * (1 / k + 1 / r)), (low, high), ways[:1], freedom, spread.notes(k, r))
 
@@ -190,7 +187,7 @@ def comparison(
         standard_error,
         from_fisher(means[1]) - from_fisher(means[0]),
         *bounds,
-        2 * special.stdtr(freedom, -np.abs(means[1] - means[0]) / standard_error),
+        2 * _t_below(freedom, -np.abs(means[1] - means[0]) / standard_error),
         freedom,
         notes,
         tuple(tested),
@@ -198,18 +195,9 @@ def comparison(
 
 
 def smallest_visible(
-    reference_mean: float,
-    standard_error: float,
-    freedom: float,
-    *,
-    alpha: float,
-    family: int,
+    reference_mean: float, standard_error: float, freedom: float, *, alpha: float, family: int
 ) -> float:
-    """Return the smallest |Δρ| that is significant with power 80 % in a family of tests.
-
-    The level is α / family, Holm's first step. Up and down differ on the scale of ρ; the larger is returned, so a
-    change of this size is seen in either direction.
-    """
+    """Return the smallest |Δρ|, up and down, that is significant at α / family (Holm's first step) with power 80 %."""
     if np.isinf(freedom):
         shift = special.ndtri(1 - alpha / (2 * family)) + special.ndtri(POWER)
     else:
@@ -264,10 +252,7 @@ def runs_to_decide(
 
 @lru_cache(maxsize=16)
 def _plans(k: int, r: int, fewest: int | None, alpha: float, family: int) -> tuple[FloatArray, ...]:
-    """Return numbers of runs and of reference runs, degrees of freedom, and quantiles of a change and of a bound.
-
-    The changes of a verdict share them; to compute them takes longer than the rest of `runs_to_decide`.
-    """
+    """Return runs, reference runs, freedom, quantiles of a change and of a bound; a verdict's changes share them."""
     runs = np.arange(fewest or r + 1, MAXIMUM_RUNS + 1, dtype=np.float64)
     references = runs if fewest else np.maximum(float(k), runs)
     freedom = references + runs - 2
@@ -279,19 +264,16 @@ def _plans(k: int, r: int, fewest: int | None, alpha: float, family: int) -> tup
 def widest_bounds(
     reference_mean: FloatArray, observed_mean: FloatArray, ways: Sequence[MeanErrors], alpha: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the bounds of the differences of ρ, each one-sided at α, that hold by every way to take the errors.
-
-    What no ρ can reach from the reference's mean is cut off.
-    """
-    bounds = [
-        difference_of_rho(
-            reference_mean, observed_mean, way.reference, way.observed, _t_quantile(way.freedom, 1 - alpha)
-        )
-        for way in ways
-    ]
+    """Return the bounds of differences of ρ, one-sided at α each, that hold by every way, within what ρ can reach."""
+    bounds = [difference_of_rho(reference_mean, observed_mean, way, alpha) for way in ways]
     before = from_fisher(reference_mean)
     low, high = np.min([low for low, _ in bounds], axis=0), np.max([high for _, high in bounds], axis=0)
     return np.maximum(low, -1 - before), np.minimum(high, 1 - before)
+
+
+def _t_below(freedom: FloatArray, value: FloatArray) -> FloatArray:
+    """Return the probability that Student's t, normal where degrees of freedom are infinite, is at most a value."""
+    return np.asarray(np.where(np.isinf(freedom), special.ndtr(value), special.stdtr(freedom, value)), np.float64)
 
 
 def _t_quantile(freedom: FloatArray, level: float) -> FloatArray:
@@ -303,10 +285,7 @@ def _t_quantile(freedom: FloatArray, level: float) -> FloatArray:
 
 @dataclass(frozen=True)
 class Spreads:
-    """Variances between runs on Fisher's scale, and where the reference had none; arrays of shape (m,).
-
-    There, the variance of the sampling error within a run is taken.
-    """
+    """Variances between runs on Fisher's scale, shape (m,); where the reference had none, that within a run."""
 
     reference: FloatArray
     observed: FloatArray
@@ -323,16 +302,13 @@ class Spreads:
             if self.none[at]:
                 sentences.insert(0, _NO_SPREAD_NOTE)
             if wider[at]:
-                sentences.append(f"the checked runs spread {np.sqrt(ratio[at]):.1f} times as wide as the reference's")
+                sentences.append(f"the checked runs vary {np.sqrt(ratio[at]):.1f} times as much as the reference's")
             notes[at] = "; ".join(sentences)
         return tuple(notes)
 
 
 def spreads(before: FloatArray, after: FloatArray, intervals: int, inflation: float = 1.0) -> Spreads:
-    """Return each side's variance between runs; the reference's is multiplied by the square of `inflation`.
-
-    One checked run has no spread of its own: the reference's is taken.
-    """
+    """Return each side's variance between runs, the reference's for one checked run; its spread is inflated first."""
     first = before.var(axis=0, ddof=1) * inflation**2
     second = after.var(axis=0, ddof=1) if len(after) > 1 else first.copy()
     none = first < _NO_SPREAD**2
@@ -347,37 +323,32 @@ def pooled(first: FloatArray, second: FloatArray, k: int, r: int) -> FloatArray:
 
 
 def difference_of_rho(
-    reference_mean: FloatArray,
-    observed_mean: FloatArray,
-    reference_error: FloatArray,
-    observed_error: FloatArray,
-    quantile: FloatArray,
+    reference_mean: FloatArray, observed_mean: FloatArray, errors: MeanErrors, alpha: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the bounds of a difference of ρ from each side's own interval (Zou 2007)."""
+    """Return the bounds of a difference of ρ from each side's own interval (Zou 2007), one-sided at α each."""
     before, after = from_fisher(reference_mean), from_fisher(observed_mean)
+    quantile = _t_quantile(errors.freedom, 1 - alpha)
+    of_reference, of_observed = quantile * errors.reference, quantile * errors.observed
     fall = np.hypot(
-        after - from_fisher(observed_mean - quantile * observed_error),
-        from_fisher(reference_mean + quantile * reference_error) - before,
+        after - from_fisher(observed_mean - of_observed), from_fisher(reference_mean + of_reference) - before
     )
     rise = np.hypot(
-        from_fisher(observed_mean + quantile * observed_error) - after,
-        before - from_fisher(reference_mean - quantile * reference_error),
+        from_fisher(observed_mean + of_observed) - after, before - from_fisher(reference_mean - of_reference)
     )
     return after - before - fall, after - before + rise
 
 
-def welch_freedom(
+def welch_errors(
     means: tuple[FloatArray, FloatArray],
-    errors: tuple[FloatArray, FloatArray],
-    reference_freedom: float,
-    observed_freedom: float,
-) -> FloatArray:
-    """Return Satterthwaite's degrees of freedom of a difference of ρ, from squared errors of means on Fisher's scale.
+    squares: tuple[FloatArray, FloatArray],
+    freedoms: tuple[float, float | FloatArray],
+) -> MeanErrors:
+    """Return errors of means with Satterthwaite's degrees of freedom, from their squares on Fisher's scale.
 
     What each adds to the error of ρ counts: near ±1 a large error of z adds little.
     """
-    first, second = (error / fisher_slope(from_fisher(mean)) ** 2 for mean, error in zip(means, errors, strict=True))
-    return _satterthwaite(first, second, reference_freedom, observed_freedom)
+    first, second = (square / fisher_slope(from_fisher(mean)) ** 2 for mean, square in zip(means, squares, strict=True))
+    return MeanErrors(np.sqrt(squares[0]), np.sqrt(squares[1]), _satterthwaite(first, second, *freedoms))
 
 
 def _satterthwaite(

@@ -46,7 +46,7 @@ from unperturbed.analysis.perturbation.compare import (
     comparison,
     pooled,
     spreads,
-    welch_freedom,
+    welch_errors,
     widest_bounds,
 )
 from unperturbed.analysis.perturbation.correlation import FloatArray, fisher, fisher_slope, from_fisher
@@ -82,12 +82,10 @@ relation to its own noise than in relation to both."""
 
 
 def relative_spread(reference_mean: FloatArray, observed_mean: FloatArray) -> FloatArray:
-    """Return the spread of checked runs over that of reference runs, from means of ρ; see the module.
+    """Return the spread of checked runs over that of reference runs, from means of ρ, shape (m,); see the module.
 
-    `reference_mean`, `observed_mean`: array of float64, shape (m,). Mean ρ of reference runs with one another, and of
-    checked runs with them.
-    Result: array of float64, shape (m,). At least 1, which it is without a change, and where reference runs do not
-    correlate.
+    `reference_mean`, `observed_mean`: Mean ρ of reference runs with one another, and of checked runs with them.
+    Result: At least 1, which it is without a change, and where reference runs do not correlate.
     """
     within = np.clip(reference_mean, 1e-3, 1 - 1e-9)
     across = np.clip(observed_mean, 1e-3, 1 - 1e-9)
@@ -111,8 +109,7 @@ def compare_outer_runs(
 
     `reference`, `observed`: array of float64, shape (k, m) and (r, m). Mean ρ of each of k ≥ 3 reference runs with the
     others, and of each checked run with all reference runs.
-    `pair_variance`: array of float64, shape (m,). How much of the variation on Fisher's scale belongs to two runs
-    together, from `pair_variance`.
+    `pair_variance`: array of float64, shape (m,). From the function of this name.
     `alpha`: Level of the interval's near bound, one-sided; the far one is taken at half of it.
     """
     k, r = len(reference), len(observed)
@@ -136,10 +133,8 @@ def compare_outer_runs(
         probable = np.minimum(1, special.fdtrc(r - 1, k - 1, ratio) / _IMPROBABLE)
         borrowed = min(_BORROWED * (k - 1), _MOST_BORROWED * (r - 1)) * probable
         own = (borrowed * relative**2 * spread.reference + (r - 1) * spread.observed) / (borrowed + r - 1)
-        errors = counts * (spread.reference / k + shared), own / r
-        by_own = MeanErrors(
-            np.sqrt(errors[0]), np.sqrt(errors[1]), welch_freedom(means, errors, k - 1, borrowed + r - 1)
-        )
+        squares = counts * (spread.reference / k + shared), own / r
+        by_own = welch_errors(means, squares, (k - 1, borrowed + r - 1))
         near.append(by_own)
         far.append(by_own)
     bounds = _bounds(means, near, far, alpha)
@@ -170,29 +165,20 @@ def _counts(reference_mean: FloatArray, observed_mean: FloatArray) -> FloatArray
 
 
 def reference_outer_rho(matrix: FloatArray) -> FloatArray:
-    """Return each reference run's mean outer correlation with the others, as ρ, shape (runs, pairs).
-
-    Run j is aligned to each other run i in turn, as a checked run would be: the mean over i ≠ j, on Fisher's scale.
-    """
+    """Return each reference run's mean ρ, aligned to each other one as a checked run would be, (runs, pairs)."""
     return from_fisher(matrix.sum(axis=0) / (len(matrix) - 1))
 
 
 @dataclass(frozen=True)
 class VarianceComponents:
-    """Variance components of s_ij = a + b_i + b_j + e_ij: of a run's b, and of e, which belongs to two runs.
-
-    Arrays of shape (pairs,).
-    """
+    """Variance components of s_ij = a + b_i + b_j + e_ij: of a run's b, and of two runs' e; shape (pairs,)."""
 
     run: FloatArray
     pair: FloatArray
 
 
 def variance_components(matrix: FloatArray) -> VarianceComponents:
-    """Estimate the variance components of a matrix of runs by least squares; both directions of two are averaged.
-
-    At least 4 runs are needed.
-    """
+    """Estimate the components of a matrix of 4 runs or more by least squares; both directions of two are averaged."""
     k = len(matrix)
     pairs = (matrix + matrix.transpose(1, 0, 2)) / 2
     mean = pairs.sum(axis=(0, 1)) / (k * (k - 1))
@@ -216,9 +202,7 @@ _KNOWN = 1e9
 
 
 def compare_with_one_run(matrix: FloatArray, observed_z: FloatArray, *, alpha: float) -> Comparison:
-    """Compare outer correlations with one run with those of baseline runs with each other.
-
-    The one run need not be a baseline.
+    """Compare outer correlations with one run, of whatever configuration, with those of baseline runs with each other.
 
     `matrix`: array of float64, shape (k, k, m). K ≥ 4 Fisher's z between baseline runs, from `outer_matrix`.
     `observed_z`: float64, shape (r, m). Fisher's z of r checked runs, each against the one run.

@@ -8,9 +8,8 @@ has the same rewriting with inert instructions in place of the counting: what it
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TypeVar
 
 import numpy as np
 
@@ -29,8 +28,6 @@ from unperturbed.analysis.perturbation.verdict import (
     combine,
 )
 from unperturbed.errors import DataError
-
-_T = TypeVar("_T")
 
 _ORIGINS: Mapping[tuple[bool, bool], OriginName] = {
     (True, True): "both",
@@ -115,31 +112,23 @@ def combine_checks(configuration: str, *checks: Verdict) -> Verdict:
     changes = tuple(change for check in checks for change in check.changes)
     if first.method != "paper":  # whose rule knows no family
         changes = decide(changes, alpha=first.alpha)
-    lost = _once(entry for check in checks for entry in check.lost)
+    lost = tuple(dict.fromkeys(entry for check in checks for entry in check.lost))
     return replace(
         first,
         configuration=configuration,
         verdict=combine((change.verdict for change in changes), lost=bool(lost)),
         changes=changes,
-        excluded=_once(entry for check in checks for entry in check.excluded),
+        excluded=tuple(dict.fromkeys(entry for check in checks for entry in check.excluded)),
         lost=lost,
         overhead=next((check.overhead for check in checks if check.overhead != Overhead()), Overhead()),
         method="bootstrap" if any(check.method == "bootstrap" for check in checks) else first.method,
-        notes=_once(note for check in checks for note in check.notes),
+        notes=tuple(dict.fromkeys(note for check in checks for note in check.notes)),
         simulated=any(check.simulated for check in checks),
     )
 
 
-def _once(items: Iterable[_T]) -> tuple[_T, ...]:
-    return tuple(dict.fromkeys(items))
-
-
 def origin_of_change(layout: VerdictName, counting: VerdictName) -> OriginName:
-    """Name the origin of a change.
-
-    Result: What was shown to be there: *layout*, *counting*, *both*; *unclear* when neither was. Layout effects shown
-    alone do not exclude a counting effect too small to be shown, and the reverse.
-    """
+    """Name the origin of a change: an effect that is not shown may be there too, but too small."""
     return _ORIGINS[layout in SHOWN, counting in SHOWN]
 
 

@@ -55,7 +55,7 @@ VERDICT_MEANINGS: Mapping[VerdictName, str] = {
 _ORIGINS: Mapping[OriginName, str] = {
     "layout": "; not caused by the counting: its sham shows it too",
     "counting": "; caused by the counting: its sham does not show it",
-    "both": "; caused by the counting and by what its sham shows",
+    "both": "; caused by the counting and by the rewritten code: its sham shows a change too",
     "unclear": "",
 }
 
@@ -93,7 +93,7 @@ def verdict_table(verdicts: Sequence[Verdict], caption: str = "") -> Table:
     columns = (
         Column("configuration"),
         Column("verdict"),
-        Column("instructions", "right", "what measuring added to the instructions of a run"),
+        Column("instructions", "right", "instructions that measuring added to a run"),
         *(Column(VERDICT_SIGNS[name], "right", f"pairs and metrics that are {name}") for name in names),
     )
     rows: list[list[Cell | str]] = []
@@ -132,10 +132,14 @@ _CHANGE_COLUMNS = (
     Column("p corrected", meaning="the same, corrected for multiple comparisons", detail=True),
     Column(
         "p beyond",
-        meaning="how often such a change would be seen if it were within the tolerance; corrected too",
+        meaning="how often a change within the tolerance would look like this; corrected too",
         detail=True,
     ),
-    Column("p, false discoveries", meaning="the same, if a share of α of all findings may be false", detail=True),
+    Column(
+        "p, false discoveries",
+        meaning="p, corrected so that on average at most a share α of the findings is false",
+        detail=True,
+    ),
     Column("smallest visible", meaning="smallest change that these runs would show with a power of 80 %", detail=True),
     Column("runs needed", meaning="runs per configuration that would probably decide; – when decided or out of reach"),
 )
@@ -228,11 +232,7 @@ def change_sentence(change: Change, alpha: float) -> str:
 
 
 def decisive_change(verdict: Verdict) -> str:
-    """Return a sentence on the most serious change, and on those still open.
-
-    Result: One or several sentences without the last full stop; the reasons of what was left out where there is no
-    change.
-    """
+    """Return sentences on the most serious change and on open ones, or what was left out; no last full stop."""
     if not verdict.changes:
         return "; ".join(reason for _, reason in verdict.excluded)
     from unperturbed.analysis.perturbation.verdict import ranked_changes  # noqa: PLC0415  it uses this module
@@ -257,7 +257,7 @@ def _corrected_away(change: Change, family: int) -> str:
     if change.verdict != "undecided" or change.low <= 0 <= change.high:
         return ""
     among = f"{family} comparisons" if family else "all comparisons"
-    return f"; among {among} it may be chance (p corrected for them {p_value(change.p_corrected)})"
+    return f"; among {among} it may be chance (corrected p {p_value(change.p_corrected)})"
 
 
 def runs_advice(changes: Iterable[Change], runs: int | None = None) -> tuple[str, ...]:
@@ -294,11 +294,7 @@ def runs_advice(changes: Iterable[Change], runs: int | None = None) -> tuple[str
 
 def overhead_words(overhead: Overhead) -> list[tuple[str, str]]:
     """Return the overhead of measuring, as (quantity, amount)."""
-    return [
-        ("instructions", percent(overhead.instructions)),
-        ("cycles", percent(overhead.cycles)),
-        ("time", percent(overhead.time)),
-    ]
+    return [(quantity, percent(getattr(overhead, quantity))) for quantity in ("instructions", "cycles", "time")]
 
 
 def mean_rho(rhos: Iterable[float]) -> float:

@@ -48,10 +48,7 @@ class OuterSettings:
         return align_as_paper(reference, other, on=self.align_on, anchor=self.anchor)
 
     def correlate(self, path: WarpPath, reference: FloatArray, other: FloatArray) -> FloatArray:
-        """Correlate two runs' values of `metrics` along a path; Fisher's z, shape (pairs,).
-
-        Values have shape (intervals, metrics).
-        """
+        """Correlate two runs' `metrics`, (intervals, metrics), along a path; Fisher's z, shape (pairs,)."""
         if self.literal:
             first, second = standard_ranks(reference[path.x_index]), standard_ranks(other[path.y_index])
         else:
@@ -129,14 +126,11 @@ def _correlation(settings: OuterSettings) -> Callable[[WarpPath, _Values, _Value
 
 
 def outer_matrix(traces: Sequence[Trace], settings: OuterSettings) -> FloatArray:
-    """Return Fisher's z of each run against each other, shape (runs, runs, pairs).
-
-    [i, j] is j aligned to i; [i, i] is 0.
-    """
+    """Return Fisher's z of each run j aligned to each other i, shape (runs, runs, pairs) by [i, j]; [i, i] is 0."""
     values = [_Values(trace, settings) for trace in traces]
     pairs = [(i, j) for i in range(len(traces)) for j in range(i)]
     z = np.zeros((len(traces), len(traces), len(settings.pairs)))
-    for (i, j), (there, back) in zip(pairs, _over_pairs(_both_ways, settings, values, values, pairs), strict=True):
+    for (i, j), (there, back) in zip(pairs, _over_pairs((settings, values, values, True), pairs), strict=True):
         z[i, j], z[j, i] = there, back
     return z
 
@@ -146,8 +140,8 @@ def checked_outer_z(reference: Sequence[Trace], traces: Sequence[Trace], setting
     values, checked = ([_Values(trace, settings) for trace in group] for group in (reference, traces))
     pairs = [(i, at) for at in range(len(traces)) for i in range(len(reference))]
     z = np.empty((len(reference), len(traces), len(settings.pairs)))
-    for (i, at), found in zip(pairs, _over_pairs(_one_way, settings, values, checked, pairs), strict=True):
-        z[i, at] = found
+    for (i, at), (there,) in zip(pairs, _over_pairs((settings, values, checked, False), pairs), strict=True):
+        z[i, at] = there
     return z
 
 
@@ -157,19 +151,15 @@ _CELL_S, _PAIR_S = 0.35e-9, 300e-6
 """Seconds that a cell takes, and a pair of runs beside its cells; only the choice of workers depends on them."""
 
 _Pairs = Sequence[tuple[int, int]]
-_Runs = tuple[OuterSettings, Sequence[_Values], Sequence[_Values]]
+_Runs = tuple[OuterSettings, Sequence[_Values], Sequence[_Values], bool]
+"""Settings, first runs, second runs, and whether both ways of a pair are wanted."""
 
 
-def _over_pairs(
-    function: Callable[[_Runs, _Pairs], list[FloatArray]],
-    settings: OuterSettings,
-    first: Sequence[_Values],
-    second: Sequence[_Values],
-    pairs: _Pairs,
-) -> list[FloatArray]:
-    """Return a function's results for all pairs of a first run and a second run, in order."""
+def _over_pairs(runs: _Runs, pairs: _Pairs) -> list[tuple[FloatArray, ...]]:
+    """Return the correlations of all pairs of a first run and a second run, in order, by several workers."""
     if not pairs:
         return []
+    settings, first, second, _ = runs
     cells = _cells(first[0], second[0])
     workers = choose_workers(kernels=cells >= _CELLS_FOR_THREADS, seconds=len(pairs) * (_PAIR_S + cells * _CELL_S))
     if workers.count > 1:
@@ -177,13 +167,9 @@ def _over_pairs(
 
         kernels.prepare("path_through", first[0].prepared.rows)
         _correlation(settings)
-    found: list[FloatArray] = []
-    with closing(
-        workers.map(function, (settings, first, second), [pairs[part] for part in workers.chunks(len(pairs))])
-    ) as chunks:
-        for chunk in chunks:
-            found += chunk
-    return found
+    parts = [pairs[part] for part in workers.chunks(len(pairs))]
+    with closing(workers.map(_correlations, runs, parts)) as in_order:
+        return [found for chunk in in_order for found in chunk]
 
 
 def _cells(first: _Values, second: _Values) -> float:
@@ -193,19 +179,13 @@ def _cells(first: _Values, second: _Values) -> float:
     return len(first.rows) * len(second.rows) / segments
 
 
-def _both_ways(runs: _Runs, pairs: _Pairs) -> list[FloatArray]:
-    """Return Fisher's z of pairs of runs, the second aligned to the first and the first to the second."""
-    settings, first, second = runs
+def _correlations(runs: _Runs, pairs: _Pairs) -> list[tuple[FloatArray, ...]]:
+    """Return Fisher's z of pairs of runs, the second aligned to the first; then the reverse, where both are wanted."""
+    settings, first, second, both_ways = runs
     correlate = _correlation(settings)
-    found = []
+    found: list[tuple[FloatArray, ...]] = []
     for i, j in pairs:
         path = align_prepared(first[i].prepared, second[j].prepared)
-        found.append(np.stack((correlate(path, first[i], second[j]), correlate(path.swapped(), second[j], first[i]))))
+        there = correlate(path, first[i], second[j])
+        found.append((there, correlate(path.swapped(), second[j], first[i])) if both_ways else (there,))
     return found
-
-
-def _one_way(runs: _Runs, pairs: _Pairs) -> list[FloatArray]:
-    """Return Fisher's z of pairs of runs, the second aligned to the first."""
-    settings, first, second = runs
-    correlate = _correlation(settings)
-    return [correlate(align_prepared(first[i].prepared, second[j].prepared), first[i], second[j]) for i, j in pairs]

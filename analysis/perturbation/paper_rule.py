@@ -51,10 +51,7 @@ def compare_as_paper(reference: FloatArray, observed: FloatArray) -> Comparison:
 
 
 def decide_as_paper(changes: Sequence[Change]) -> tuple[Change, ...]:
-    """Classify each change as *perturbed* or *unperturbed*.
-
-    The paper has nothing between, and nothing of families of tests.
-    """
+    """Classify each change as *perturbed* or *unperturbed*: the paper has nothing between, and no families of tests."""
     return tuple(
         replace(
             change,

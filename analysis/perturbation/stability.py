@@ -134,7 +134,7 @@ class Stability:
         if self.drift:
             named = "; ".join(map(str, self.drift[:_NAMED]))
             more = f"; and {len(self.drift) - _NAMED} more" if len(self.drift) > _NAMED else ""
-            found.append(f"The baseline drifts: {named}{more}. What changed meanwhile on the host?")
+            found.append(f"The baseline drifts: {named}{more}. Check what changed on the host meanwhile.")
         found += [
             f"Baseline run {one.run} is an outlier: {one.label} is {one.value:.3f}, in the others {one.others:.3f} "
             f"(p {one.p_corrected:.2g}, corrected). Check it, and leave it out if something disturbed it."
@@ -167,10 +167,8 @@ def assess_stability(
     alpha: float,
     tolerance: float,
 ) -> Stability:
-    """Assess how steady a baseline is.
+    """Assess how steady a baseline is, by each run's ρ, shape (k, pairs), and its totals, shape (k, metrics).
 
-    `rho`: float64, shape (k, pairs). Spearman's ρ of each run.
-    `totals`: float64, shape (k, metrics). Sum over each run.
     `tolerance`: |Δρ| that counts as no perturbation; a tenth of it is the least difference that is reported.
     """
     means = totals.mean(axis=0)
@@ -194,10 +192,7 @@ def assess_stability(
 
 
 def find_drift(columns: RunStatistics, order: Sequence[float], *, alpha: float) -> tuple[Drift, ...]:
-    """Find columns that move with the order of the runs.
-
-    Student's t of the slope of a straight line, k − 2 degrees of freedom; columns that do not vary are passed over.
-    """
+    """Find columns that move with the order of the runs: Student's t of a line's slope, k − 2 degrees of freedom."""
     values = columns.values
     k = len(values)
     when = np.asarray(order, np.float64) - np.mean(order)
@@ -221,13 +216,11 @@ def find_drift(columns: RunStatistics, order: Sequence[float], *, alpha: float) 
 
 
 def find_outliers(columns: RunStatistics, runs: Sequence[str], *, alpha: float) -> tuple[OutlierRun, ...]:
-    """Find runs that differ from all others in some column.
-
-    `alpha`: Family-wise level of finding any in a baseline whose runs are alike (normally distributed).
+    """Find runs that differ from all others in some column, one entry a run: where it differs most.
 
     Each run against the others by Student's t, k − 2 degrees of freedom (the externally studentised residual; its
-    maximum is Grubbs' test), corrected by Bonferroni over runs and columns. One entry a run: where it stands apart
-    most.
+    maximum is Grubbs' test), corrected by Bonferroni over runs and columns, for a baseline of normally distributed
+    runs.
     """
     values = columns.values
     k = len(values)
@@ -251,13 +244,9 @@ def find_outliers(columns: RunStatistics, runs: Sequence[str], *, alpha: float) 
 
 
 def advised_runs(rho: FloatArray, labels: Sequence[str], *, alpha: float, tolerance: float) -> tuple[int | None, str]:
-    """Return how many runs per configuration are recommended, and the pair that needs most.
+    """Return the runs per configuration to show an unchanged program unperturbed, and the pair that needs most.
 
-    With these an unchanged program would probably be shown to be unperturbed.
-
-    `rho`: float64, shape (runs, pairs). Of the baseline.
-
-    The spread between runs is itself known from few runs: with 10, to a quarter.
+    `rho`: float64, shape (runs, pairs). Of the baseline; 10 runs show the spread between runs to a quarter.
     """
     z = fisher(rho)
     k = len(z)

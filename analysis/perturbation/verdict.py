@@ -280,7 +280,7 @@ def changes_from_comparison(
     p_beyond = compared.p_beyond(tolerance)
     return tuple(
         Change(
-            check=check,
+            check="across" if check == "outer" and first != second else check,
             first=first,
             second=second,
             reference=tuple(reference.rho[:, at].tolist()),
@@ -349,10 +349,7 @@ def _mean_duration_ns(traces: Sequence[Trace]) -> float | None:
 
 
 def change_weight(change: Change) -> tuple[int, float]:
-    """Return the sort key of a change: the more serious verdict first, then the larger effect.
-
-    Among changes that are not shown the far end of the interval counts, because that is how bad it may still be.
-    """
+    """Return the sort key of a change: its seriousness, then how large it is, or may still be if not shown."""
     shown = change.verdict in SHOWN
     reach = abs(change.effect) if shown else max(abs(change.low), abs(change.high))
     return -SEVERITY.index(change.verdict), reach

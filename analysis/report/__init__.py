@@ -1,11 +1,5 @@
 """Reports: the page of a campaign and its JSON twin, and pages that show several analyses.
 
-::
-
-    campaign             a campaign's verdicts: content, joined results, sections; `figures` holds one module a figure
-    partition            a plan of what can be measured together
-    alignment, nodes, traces    pages of these
-
 Diagnosis, structure and causal models have their pages in rooms of their own; what all pages share stands in
 `analysis.pages`. Pages of other analyses are loaded when they are asked for, as `unperturbed run` needs none of them.
 """

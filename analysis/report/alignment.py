@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import metadata
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,6 +22,7 @@ from unperturbed.analysis.pages.chart import (
     short,
 )
 from unperturbed.analysis.pages.document import definitions, document, frame, page_header, section
+from unperturbed.analysis.report.campaign.figures import CaptionedFigure, FigureBlock
 from unperturbed.common.markup import Html, tag
 from unperturbed.errors import DataError
 
@@ -32,11 +32,10 @@ if TYPE_CHECKING:
     from unperturbed.analysis.alignment import MergedTrace, PairwiseAlignment, WarpPath
     from unperturbed.collectors.data import Trace
 
-CAPTIONS = {
+_CAPTIONS = {
     "alignment-path": "Horizontal or vertical pieces: one run waits while the other continues.",
     "alignment-scores": "0 means that the aligned intervals hold the same milestone.",
 }
-"""Captions of the figures, by name."""
 
 _POINTS = 500
 _WARP_LINES = 70
@@ -94,7 +93,8 @@ class AlignmentExample:
         for side, series in ((self.first, np.asarray(self.x)), (self.second, np.asarray(self.y))):
             if not (series.size and np.isfinite(series).all()):
                 raise DataError(
-                    f"alignment of {self.first} and {self.second}: {side} has no interval, or one without a number"
+                    f"alignment of {self.first} and {self.second}: {side} has no interval, or a value that is not "
+                    "finite"
                 )
         for side, series, path in (("first", np.asarray(self.x), path_x), ("second", np.asarray(self.y), path_y)):
             if path.size and (path.min() < 0 or path.max() >= series.size):
@@ -151,20 +151,9 @@ def alignment_example(
 def render_alignment(alignment: Alignment) -> str:
     """Return a page with the signals joined by the path, the path, and the scores."""
     example = alignment_example(alignment, *alignment.runs, on=alignment.on, anchor=alignment.anchor)
-    signals, *rest = alignment_figures(example)
     warning = "; ".join(describe.notes(alignment))
     sections = [
-        section(
-            "",
-            "Both runs",
-            frame(
-                signals,
-                f"{example.metric} of {example.first} (top) and {example.second} (bottom), each scaled to the same"
-                " height; thin lines join intervals that were aligned (not all are drawn). Shaded: flat stretches, "
-                "with noise only.",
-            ),
-            tag("div", [frame(figure, CAPTIONS[figure.name]) for figure in rest], class_="pair"),
-        ),
+        section("", "Both runs", alignment_block(example).to_html()),
         section("", "How they were aligned", definitions(describe.facts(alignment), "provenance")),
     ]
     if alignment.scores:
@@ -183,7 +172,7 @@ def render_path(path: WarpPath) -> str:
     sizes = int(path.x_index[-1]) + 1, int(path.y_index[-1]) + 1
     x, y = (np.zeros(size) for size in sizes)
     example = AlignmentExample("x", "y", "", x, y, path.x_index, path.y_index)
-    shown = section("", "The warp path", frame(path_figure(example), CAPTIONS["alignment-path"]))
+    shown = section("", "The warp path", frame(path_figure(example), _CAPTIONS["alignment-path"]))
     return _page("Two series, aligned", "Unperturbed: dynamic time warping", f"{path.headline()}.", [shown])
 
 
@@ -202,7 +191,19 @@ def render_merged(merged: MergedTrace) -> str:
 def _page(title: str, kicker: str, answer: str, sections: list[Html], warning: str = "") -> str:
     note = tag("p", warning, class_="note") if warning else None
     header = page_header(kicker, title, tag("p", answer, class_="answer"), note)
-    return document(title, header, tag("main", sections), version=metadata.version("unperturbed"))
+    return document(title, header, tag("main", sections))
+
+
+def alignment_block(example: AlignmentExample) -> FigureBlock:
+    """Return the figures of two aligned runs with their captions."""
+    signals, *rest = alignment_figures(example)
+    flat = " Shaded: flat stretches, with noise only." if example.flat else ""
+    caption = (
+        f"{plain_name(example.metric)} in {example.first} (top) and {example.second} (bottom), each scaled to the same "
+        f"height. Thin lines join aligned intervals; not all are drawn.{flat}"
+    )
+    beside = [CaptionedFigure(figure, _CAPTIONS[figure.name], half_width=True) for figure in rest]
+    return FigureBlock([CaptionedFigure(signals, caption), *beside])
 
 
 def alignment_figures(example: AlignmentExample) -> list[Figure]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import metadata
 from typing import TYPE_CHECKING
 
 from unperturbed.analysis.metric_names import pair_name
@@ -49,9 +48,9 @@ def render_nodes(verdicts: NodeVerdicts) -> str:
         header,
         tag("section", first.to_html(sortable=True)),
         [_section(one, at) for at, one in enumerate(verdicts.combined) if one.these.changes],
-        section("", "The change that weighs most, node by node", [table.to_html() for table in rest]),
+        section("", "The most serious change, node by node", [table.to_html() for table in rest]),
     )
-    return document(verdicts.headline(), body, version=metadata.version("unperturbed"))
+    return document(verdicts.headline(), body)
 
 
 def _section(one: Combined, at: int) -> Html:
@@ -64,10 +63,7 @@ def _section(one: Combined, at: int) -> Html:
 
 
 def forest_of_nodes(one: Combined, name: str) -> Figure:
-    """Draw the changes of a configuration node by node, with the summaries below them.
-
-    `one`: With at least one change.
-    """
+    """Draw the changes of a configuration, at least one, node by node, with the summaries below them."""
     rows, labels = _rows(one)
     tolerance = one.these.tolerance
     ends = [abs(end) for _, change in rows for end in interval_of(change)]
@@ -92,18 +88,12 @@ def forest_of_nodes(one: Combined, name: str) -> Figure:
 
 def _rows(one: Combined) -> tuple[list[_Row], list[str]]:
     """Return what is drawn, each change with the number of its row, and the labels of all rows from the top."""
-    scopes = {**{node: verdict.changes for node, verdict in one.by_node.items()}, "these nodes": one.these.changes}
-    if one.type is not None:
-        scopes["this type of node"] = one.type.changes
     rows: list[_Row] = []
     labels: list[str] = []
     for change in ranked_changes(one.these.changes)[:_MOST_CHANGES]:
         title = plot_text(f"{pair_name(change.first, change.second)} ({change.check})", 56)
         labels.append(f"<b>{title}</b>")
-        key = (change.check, change.first, change.second, change.against)
-        for scope, changes in scopes.items():
-            for found in changes:
-                if (found.check, found.first, found.second, found.against) == key:
-                    rows.append((len(labels), found))
-                    labels.append(plot_text(scope, 40))
+        for scope, found in one.scopes_of(change):
+            rows.append((len(labels), found))
+            labels.append(plot_text(scope, 40))
     return rows, labels

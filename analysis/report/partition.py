@@ -36,9 +36,8 @@ from unperturbed.analysis.report.campaign.changes import details, details_dialog
 from unperturbed.analysis.report.campaign.content import (
     CounterSource,
     ReportContent,
-    change_numbers,
+    ReportView,
     configuration_results,
-    described_metrics,
     listed_changes,
 )
 from unperturbed.analysis.report.campaign.figures.forest import FOREST_ROWS, forest
@@ -72,9 +71,7 @@ _WHAT_MAY_HELP = (
 
 def picture_section(plan: Plan, beneath: Content, *, anchor: str | None, simulated: bool) -> Html:
     """Return the plan as a picture: metrics down, subsets across, each metric with its cost."""
-    costs = alone_costs(plan)
-    kind = cost_kind([*costs.values(), *(subset.cost for subset in plan.subsets)])
-    metrics = ordered_metrics(plan, costs, kind)
+    costs, kind, metrics = alone_costs(plan), cost_kind(plan), ordered_metrics(plan)
     most = max((getattr(cost, kind) or 0.0 for cost in costs.values()), default=0.0) if kind else 0.0
     held = {metric: at for at, subset in enumerate(plan.subsets) for metric in subset.metrics}
     perturbs = {each.metric for each in plan.unmeasurable}
@@ -85,15 +82,16 @@ def picture_section(plan: Plan, beneath: Content, *, anchor: str | None, simulat
     )
     heads: list[str | tuple[str, str]] = [
         "metric",
-        (head, f"what measuring this metric alone{' (with the anchor)' if anchor else ''} added to the baseline"),
+        (head, f"overhead of this metric alone{' (with the anchor)' if anchor else ''}, relative to the baseline"),
         *(subset.name for subset in plan.subsets),
     ]
-    if len(held) < len(metrics):
+    left_out = [""] if len(held) < len(metrics) else []
+    if left_out:
         heads.append("left out")
     rows: list[list[Cell | Content]] = []
     if anchor is not None and plan.subsets:
         in_all = [_held(at, anchor, subset.name) for at, subset in enumerate(plan.subsets)]
-        rows.append([Cell([anchor, tag("small", " anchor")]), "", *in_all, *([""] if len(held) < len(metrics) else [])])
+        rows.append([Cell([anchor, tag("small", " anchor")]), "", *in_all, *left_out])
     for metric in metrics:
         cells: list[Cell | Content] = [Cell(metric), _cost(costs.get(metric), kind, most)]
         for at, subset in enumerate(plan.subsets):
@@ -102,11 +100,12 @@ def picture_section(plan: Plan, beneath: Content, *, anchor: str | None, simulat
             cells.append(Cell(tag("a", "✗ perturbs alone", href="#left-out"), class_="out perturbed"))
         elif metric not in held:
             cells.append(Cell(tag("a", "? no certificate", href="#left-out"), class_="out undecided"))
-        elif len(held) < len(metrics):
-            cells.append("")
+        else:
+            cells += left_out
         rows.append(cells)
     if plan.subsets:
-        rows.append(["together", *_sums(plan, kind, whole=len(held) == len(metrics))])
+        sums = [Cell(cost_words(subset.cost, kind), class_="sum") for subset in plan.subsets]
+        rows.append(["together", "", *sums, *left_out])
     kinds = [{"class_": "sums"} if plan.subsets and row is rows[-1] else {} for row in rows]
     return section(
         "plan",
@@ -114,9 +113,9 @@ def picture_section(plan: Plan, beneath: Content, *, anchor: str | None, simulat
         tag(
             "p",
             "One row per metric, one column per subset: the metrics of a column are measured in the same runs. ",
-            ["The subsets are in plan.yaml, which ", tag("code", "unperturbed run"), " takes."]
+            ["plan.yaml has the subsets: run it by ", tag("code", "unperturbed run plan.yaml"), "."]
             if plan.subsets
-            else "There is no subset, so there is no column.",
+            else "No subset is certified, so the table has no such column.",
         ),
         tag("div", table("Which metrics are measured together", heads, rows, row_attributes=kinds), class_="partition"),
         beneath,
@@ -135,13 +134,6 @@ def _cost(cost: Cost | None, kind: CostKind | None, most: float) -> Cell:
     width = max(0.0, min(1.0, value / most)) if value is not None and most > 0 else 0.0
     bar = tag("span", "", class_="bar", style=f"width:{4.2 * width:.2f}rem") if width else None
     return Cell([tag("span", cost_words(cost, kind), class_="amount"), bar], class_="cost")
-
-
-def _sums(plan: Plan, kind: CostKind | None, *, whole: bool) -> list[Cell | Content]:
-    """Return the last row: what each subset cost as a whole."""
-    sums: list[Cell | Content] = [""]
-    sums += [Cell(cost_words(subset.cost, kind), class_="sum") for subset in plan.subsets]
-    return sums if whole else [*sums, ""]
 
 
 def _left_out(plan: Plan) -> list[tuple[VerdictName, list[str], str, str]]:
@@ -175,9 +167,7 @@ def left_out_section(plan: Plan, figure: Figure | None) -> Html | None:
         evidence.append(tag("h3", "Their measurements"))
         if len(figure.choices) > 1:
             evidence.append(choice(figure.group, "Metrics", [(name, name) for name in figure.choices], figure.chosen))
-        evidence.append(
-            frame(figure, "Measured alone, or as the subset that has no certificate. Click a point for its runs.")
-        )
+        evidence.append(frame(figure, "Measured alone or as the uncertified subset. Click a point for its runs."))
     return section("left-out", "Left out, and why", tag("div", cards, class_="cards"), evidence)
 
 
@@ -185,22 +175,17 @@ def _sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('.') else '.'}"
 
 
-def evidence_section(
-    plan: Plan, found: Sequence[ConfigurationResult], figures: Sequence[Figure | None], kind: CostKind | None
-) -> Html:
-    """Return what each certified subset rests on: its runs, its level, every change.
-
-    `found`: A result for each subset, in order; one without kept evidence has no changes.
-    `figures`: The forest plot of each subset; None where it has no changes.
-    """
+def evidence_section(plan: Plan, found: Sequence[ConfigurationResult], figures: Sequence[Figure | None]) -> Html:
+    """Return what each certified subset rests on: its runs, its level, every change and their forest plot."""
     if not plan.subsets:
-        said = "No subset is certified: no evidence to show. The attempts are shown below."
+        said = "No subset is certified. The attempts are below."
         return section("evidence", "Evidence", tag("p", said, class_="empty"))
     said = (
-        "Every correlation that could have changed, with the confidence interval of its change. A subset is certified "
-        "when all intervals lie within the shaded band, in fresh runs that had no part in finding it. The widest reach "
-        "is on top."
+        "Each line is the change of one correlation, with its confidence interval. A subset is certified when all "
+        "intervals lie within the shaded band, in fresh runs that the search did not use. The change that reaches "
+        "farthest is on top."
     )
+    kind = cost_kind(plan)
     cards = [
         _evidence(place, subset, result, figure, kind)
         for place, (subset, result, figure) in enumerate(zip(plan.subsets, found, figures, strict=True), 1)
@@ -211,13 +196,10 @@ def evidence_section(
 def _evidence(
     place: int, subset: CertifiedSubset, result: ConfigurationResult, figure: Figure | None, kind: CostKind | None
 ) -> Html:
-    worst = result.worst()
+    worst, runs = result.worst(), " … ".join(dict.fromkeys(subset.runs[:1] + subset.runs[-1:]))
     facts = [
         ("Metrics", ", ".join(subset.metrics)),
-        (
-            "Certifying runs",
-            f"{len(subset.runs)}: {_run_range(subset.runs)}" if subset.runs else counted(subset.repetitions, "run"),
-        ),
+        ("Certifying runs", f"{len(subset.runs)}: {runs}" if runs else counted(subset.repetitions, "run")),
         *([("Node", subset.node)] if subset.node else []),
         ("Level of each bound", number(subset.level, 3)),
         *([("Changes shown small", f"{len(result.changes)}")] if result.changes else []),
@@ -225,7 +207,9 @@ def _evidence(
     ]
     swatch = tag("span", "", class_=f"swatch s{(place - 1) % _COLOURS + 1}")
     left = max((len(result.of(check)) for check in ("inner", "outer")), default=0) - FOREST_ROWS
-    caption = f"The {FOREST_ROWS} changes of each kind that reach farthest; plan.json has all. " if left > 0 else ""
+    caption = (
+        f"The {FOREST_ROWS} changes of each kind that reach farthest are shown; plan.json has all. " if left > 0 else ""
+    )
     if any(change.aligned_on for change in result.changes):
         caption += "† The runs were aligned by this metric, which inflates its correlation across runs. "
     return tag(
@@ -235,13 +219,11 @@ def _evidence(
         tag("p", f"Nearest to the tolerance: {change_sentence(worst, result.alpha)}.", class_="worst")
         if worst
         else None,
-        frame(figure, f"{caption}Click a point for its runs.") if figure else tag("p", "No change was kept with it."),
+        frame(figure, f"{caption}Click a point for its runs.")
+        if figure
+        else tag("p", "The plan holds no changes of this subset."),
         id=f"evidence-{place}",
     )
-
-
-def _run_range(runs: Sequence[str]) -> str:
-    return runs[0] if len(runs) == 1 else f"{runs[0]} … {runs[-1]}"
 
 
 def search_section(plan: Plan, steps: Figure | None, runs: Figure) -> Html:
@@ -250,8 +232,9 @@ def search_section(plan: Plan, steps: Figure | None, runs: Figure) -> Html:
     if steps is None:
         return section("search", "How it was found", lead, tag("p", "Nothing was measured.", class_="empty"))
     caption = (
-        "Each column from left to right is a measurement, as wide as its runs; filled rows are its metrics. Pale: the "
-        "search. Solid: certification by fresh runs, which alone counts. Rows are in the order of the plan above."
+        "Each column is a measurement, in order from left to right, and as wide as its number of runs. Filled rows "
+        "are its metrics. Pale columns are the search, solid ones the certification by fresh runs, which alone counts. "
+        "Rows are in the order of the plan above."
     )
     names = {subset.metrics: subset.name for subset in plan.subsets}
     rows = [_measurement(made, taken, names) for made, taken in zip(plan.history, new_runs(plan), strict=True)]
@@ -269,12 +252,12 @@ def search_section(plan: Plan, steps: Figure | None, runs: Figure) -> Html:
 
 _HEADS: list[str | tuple[str, str]] = [
     ("no.", "in the order in which they were made"),
-    ("why", "what the measurement was for"),
+    ("why", "purpose of the measurement"),
     "metrics held",
     ("new runs", "runs that this measurement took"),
     ("runs so far", "runs used, this measurement included"),
     "verdict",
-    ("largest open change", "what is not shown to be unchanged, the largest change first"),
+    ("largest open change", "the largest change that is not shown to be within the tolerance"),
     ("in the plan", "the subset of the plan that it certified"),
 ]
 
@@ -300,8 +283,8 @@ def tolerance_words(plan: Plan) -> str:
     """Return what a certificate promises."""
     size = f"more than {correlation(plan.tolerance)}" if plan.tolerance is not None else "more than the tolerance"
     return (
-        f"The chance that any of these certificates is wrong, because its subset changes a correlation by {size}, is "
-        f"at most {number(plan.alpha, 3)}. They hold for this program, input, interval and host."
+        f"The probability that any certificate is wrong (its subset changes a correlation by {size}) is at most "
+        f"{number(plan.alpha, 3)}. Certificates hold for this program, input, interval and host."
     )
 
 
@@ -332,12 +315,9 @@ def render_partition(content: ReportContent, plan: Plan) -> str:
     others = [(", ".join(each.metrics), each.verdict, each.metrics) for each in plan.undecided]
     certified = [_result(content, each.name, each.verdict, each.metrics) for each in plan.subsets]
     refused = [_result(content, *each) for each in (*lone, *others) if each[1] is not None]
-    listed = listed_changes([*certified, *refused], _LISTED)
-    index = change_numbers(listed)
-    costs = alone_costs(plan)
-    kind = cost_kind([*costs.values(), *(subset.cost for subset in plan.subsets)])
-    described = described_metrics(content)
-    simulated = content.source.simulated or any(map(is_simulated, described.values()))
+    view = ReportView(content, certified, listed_changes([*certified, *refused], _LISTED))
+    index = view.change_numbers
+    simulated = content.source.simulated or any(map(is_simulated, view.described.values()))
     # The picture comes first: people look before they read.
     beneath = [
         simulated_banner(content),
@@ -348,11 +328,11 @@ def render_partition(content: ReportContent, plan: Plan) -> str:
         picture_section(plan, beneath, anchor=content.settings.anchor, simulated=simulated),
         left_out_section(plan, forest(refused, index, "forest-left-out")),
         evidence_section(
-            plan, certified, [forest([each], index, f"forest-{place}") for place, each in enumerate(certified, 1)], kind
+            plan, certified, [forest([each], index, f"forest-{place}") for place, each in enumerate(certified, 1)]
         ),
-        search_section(plan, steps_figure(plan, ordered_metrics(plan, costs, kind)), runs_figure(plan)),
+        search_section(plan, steps_figure(plan, ordered_metrics(plan)), runs_figure(plan)),
         runs_section(content.runs),
-        provenance_section(content, certified, described),
+        provenance_section(view),
     ]
     places = [place for place, written in zip(_PLACES, sections, strict=True) if written]
     header = page_header(
@@ -370,7 +350,7 @@ def render_partition(content: ReportContent, plan: Plan) -> str:
         header,
         tag("main", sections),
         details_dialog(),
-        packed_block("details-data", details(listed)),
+        packed_block("details-data", details(view.listed)),
         version=content.headline.version,
     )
 

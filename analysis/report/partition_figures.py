@@ -48,10 +48,7 @@ _PARTS = {
 
 
 def steps_figure(plan: Plan, metrics: Sequence[str]) -> Figure | None:
-    """Draw the search from left to right: a column a measurement, as wide as its runs, filled where it held a metric.
-
-    Result: None when nothing was measured.
-    """
+    """Draw the search from left to right: a column a measurement, as wide as its runs, filled by its metrics."""
     if not plan.history:
         return None
     row_of = {metric: row for row, metric in enumerate(metrics, 1)}

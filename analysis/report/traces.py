@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 from unperturbed.analysis.metric_names import is_simulated, plain_name
@@ -74,9 +73,9 @@ def render_traces(traces: Sequence[Trace], metrics: Sequence[str], title: str) -
     body = tag(
         "main",
         tag("h1", title),
-        frame(_figure(drawn, metrics), f"What each interval holds, run by run.{merged}{left_out}"),
+        frame(_figure(drawn, metrics), f"The value of each interval, run by run.{merged}{left_out}"),
     )
-    return document(title, body, version=metadata.version("unperturbed"))
+    return document(title, body)
 
 
 def _figure(traces: Sequence[Trace], metrics: Sequence[str]) -> Figure:
@@ -125,11 +124,7 @@ def panels_over_time(
     longest: float,
     ticks: Sequence[int],
 ) -> dict[str, Any]:
-    """Return the layout of panels one above another with one axis of time, each with its heading and number of ticks.
-
-    `heights`, `gap`: In pixels.
-    `longest`: Seconds of the longest run.
-    """
+    """Return the layout of panels one above another with one axis of seconds; `heights` and `gap` in pixels."""
     domains = stacked(heights, gap)
     figure = layout(
         int(sum(heights) + gap * (len(heights) - 1) + 110),

@@ -38,7 +38,7 @@ def composition_sentence(composition: Composition) -> str:
     classes, symbols = counted(len(sequence.classes), "class", "classes"), counted(len(sequence), "symbol")
     reduced = f"{name}{elements} of {classes} make a sequence of {symbols}"
     if not dictionary.words:
-        return f"{reduced}; nothing in it recurs beyond what chance gives."
+        return f"{reduced}; nothing in it recurs more often than by chance."
     return f"{reduced}. {dictionary.headline()}"
 
 
@@ -72,7 +72,7 @@ def difference_sentence(comparison: StructuralComparison) -> str:
     ]
     foreign = sum(map(len, comparison.foreign))
     if foreign > sum(stop - start for start, stop in first.sequence.foreign_stretches):
-        parts.append(f"{foreign:,} of {_elements(second.elements, second)} are of no class of the first run")
+        parts.append(f"{foreign:,} of {_elements(second.elements, second)} match no class of the first run")
     unmatched = sum(map(len, comparison.unmatched)) - foreign
     if unmatched > 0:
         further = "further " if foreign else ""

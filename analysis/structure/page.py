@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +20,7 @@ from unperturbed.analysis.pages.chart import (
     short,
     stacked,
 )
-from unperturbed.analysis.pages.document import document, frame, navigation
+from unperturbed.analysis.pages.document import document, frame, navigation, page_header
 from unperturbed.analysis.structure import describe
 from unperturbed.common.markup import Html, tag
 
@@ -64,13 +63,11 @@ def render_structure(
     """
     name = composition.sequence.name or "run"
     title = name if comparison is None else f"{name} against {comparison.second.sequence.name or 'second run'}"
-    header = tag(
-        "header",
-        tag("p", "Unperturbed: which phases recur in this run?", class_="kicker"),
-        tag("h1", title),
+    header = page_header(
+        "Unperturbed: which phases recur in this run?",
+        title,
         tag("p", composition.headline(), class_="answer"),
         tag("p", comparison.headline(), class_="answer") if comparison is not None else None,
-        tag("noscript", tag("p", "Figures need JavaScript. Every number is in the tables too.", class_="note")),
     )
     sections = [
         _section("strips", "Over time", _strips(composition, comparison, signals)),
@@ -93,7 +90,6 @@ def render_structure(
         navigation([(identity, heading) for identity, heading, _ in sections]),
         header,
         tag("main", [markup for _, _, markup in sections]),
-        version=metadata.version("unperturbed"),
     )
 
 

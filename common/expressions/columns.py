@@ -24,7 +24,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from unperturbed.common.expressions.syntax import ExpressionError, ResultType, parse
-from unperturbed.common.expressions.translation import Check, Translator
+from unperturbed.common.expressions.translation import Translator
 
 _ROWS_SHOWN = 5
 
@@ -72,28 +72,25 @@ class ColumnExpression:
     text: str  # The expression as it was written
     columns: tuple[str, ...]  # The columns that it uses, in order of first use
     type: ResultType  # {"number", "truth", "text"}: The type of the result
-    _inputs: tuple[pl.Expr, ...]
-    _steps: tuple[pl.Expr, ...]
+    _translated: Translator
     _result: pl.Expr
-    _checks: tuple[Check, ...]
 
     def evaluate(self, frame: pl.DataFrame) -> Evaluation:
         """Return the value in each row of a table that has the columns.
 
         Rows without a result are null and listed in `undefined`; nothing is raised for them.
         """
-        work = frame.select(self._inputs)
-        for (
-            step
-        ) in self._steps:  # one column a step: a nested expression would repeat shared parts, exponentially often
+        work, checks = frame.select(self._translated.inputs), self._translated.checks
+        # One column a step: a nested expression would repeat shared parts, exponentially often.
+        for step in self._translated.steps:
             work = work.with_columns(step)
-        bad = {f"bad {number}": check.bad.fill_null(value=False) for number, check in enumerate(self._checks)}
-        shown = {f"value {number}": check.value for number, check in enumerate(self._checks)}
+        bad = {f"bad {number}": check.bad.fill_null(value=False) for number, check in enumerate(checks)}
+        shown = {f"value {number}": check.value for number, check in enumerate(checks)}
         # The first column has the table's height, to which checks of literals alone are then broadcast.
         result = work.select(pl.first().is_null().alias("height"), self._result.alias("result"), **bad, **shown)
         values = result["result"]
         undefined = []
-        for number, check in enumerate(self._checks):
+        for number, check in enumerate(checks):
             rows = result[f"bad {number}"].arg_true()
             if len(rows):
                 found = result[f"value {number}"].gather(rows).to_list()
@@ -124,15 +121,7 @@ def parse_column_expression(text: str, schema: Mapping[str, pl.DataType]) -> Col
     term = translator.term(parse(text))
     if not translator.inputs:
         raise ExpressionError(text, 1, "it uses no column")
-    return ColumnExpression(
-        text,
-        tuple(translator.columns),
-        term.type,
-        tuple(translator.inputs),
-        tuple(translator.steps),
-        term.value,
-        tuple(translator.checks),
-    )
+    return ColumnExpression(text, tuple(translator.columns), term.type, translator, term.value)
 
 
 def evaluate(text: str, frame: pl.DataFrame) -> pl.Series:

@@ -36,14 +36,14 @@ class ExpressionError(DataError):
         self.why = why
 
 
-def parse(text: str, *, longest: int = _LONGEST, comments: bool = False) -> ast.expr:
+def parse(text: str, *, comments: bool = False) -> ast.expr:
     """Parse an expression.
 
     `comments`: Ignore what follows a `#`; by default it is an error, as it is a name that lacks its backquotes.
     Result: The tree. Offsets of its nodes count characters of `text`; use `name_at` for names.
     """
-    if len(text) > longest:
-        raise ExpressionError(text, 1, f"it has {len(text)} characters; the limit is {longest}")
+    if len(text) > _LONGEST:
+        raise ExpressionError(text, 1, f"it has {len(text)} characters; the limit is {_LONGEST}")
     plain = re.sub(r"[\r\n\t\f]", " ", _without_backquotes(text, comments=comments))
     start = len(plain) - len(plain.lstrip())
     if start == len(plain):

@@ -102,10 +102,7 @@ class Translator:
         self._reached: pl.Expr | None = None
 
     def term(self, node: ast.expr) -> Term:
-        """Return the translation of a node.
-
-        Raises ExpressionError for what is not in the white list, for wrong types and for unknown columns.
-        """
+        """Return a node's translation; ExpressionError for unknown columns, wrong types, what the list lacks."""
         self._depth += 1
         if self._depth > DEEPEST:
             raise self._error(node, f"nested more than {DEEPEST} deep")

@@ -27,6 +27,7 @@ from unperturbed.analysis.report.campaign.content import (
     ConfigurationResult,
     CounterSource,
     ReportContent,
+    ReportView,
     configuration_results,
 )
 from unperturbed.collectors.data import Trace
@@ -96,17 +97,17 @@ def test_totals_come_with_the_interval_of_their_change(content: ReportContent, o
     totals = {total.metric: total for total in baseline_totals((content, other), ("baseline", "baseline"))}
     stores, loads = totals["PAPI_SR_INS"], totals["PAPI_LD_INS"]
     assert next(iter(totals)) == "PAPI_SR_INS"
-    assert stores.change == pytest.approx(-0.1, abs=0.02)
-    assert stores.low < stores.change < stores.high < 0, "beyond what runs vary by"
-    assert abs(loads.change) < 0.02
+    assert stores.ratio == pytest.approx(-0.1, abs=0.02)
+    assert stores.low < stores.ratio < stores.high < 0, "beyond what runs vary by"
+    assert abs(loads.ratio) < 0.02
     runs = [
         np.log([trace["PAPI_LD_INS"].sum() for trace in campaign.traces["baseline"]]) for campaign in (other, content)
     ]
     welch = stats.ttest_ind(*runs, equal_var=False).confidence_interval(0.95)
     reach = (welch.high - welch.low) / 2
-    assert np.log((1 + loads.high) / (1 + loads.change)) == pytest.approx(reach)
-    assert np.log((1 + loads.low) / (1 + loads.change)) == pytest.approx(-reach)
-    assert stores.first == pytest.approx(np.mean([trace["PAPI_SR_INS"].sum() for trace in content.traces["baseline"]]))
+    assert np.log((1 + loads.high) / (1 + loads.ratio)) == pytest.approx(reach)
+    assert np.log((1 + loads.low) / (1 + loads.ratio)) == pytest.approx(-reach)
+    assert stores.before == pytest.approx(np.mean([trace["PAPI_SR_INS"].sum() for trace in content.traces["baseline"]]))
     one = replace(content, traces={"baseline": content.traces["baseline"][:1]})
     assert all(math.isnan(total.low) for total in baseline_totals((one, other), ("baseline", "baseline")))
     assert baseline_totals((replace(content, traces={}), other), ("baseline", "baseline")) == []
@@ -114,11 +115,12 @@ def test_totals_come_with_the_interval_of_their_change(content: ReportContent, o
 
 def test_only_what_the_baseline_itself_shows_is_compared(content: ReportContent):
     found = results(verdict("c", a_b="unperturbed"))
-    rhos = baseline_rhos(found)
+    content_of = ReportContent("x", (), CounterSource("papi"))
+    rhos = baseline_rhos(ReportView(content_of, found))
     assert list(rhos) == [("inner", "a", "b")]
     elsewhere = replace(found[0], changes=tuple(replace(one, against="anchor") for one in found[0].changes))
-    assert baseline_rhos([elsewhere]) == {}
-    assert len(baseline_rhos(configuration_results(content))) == 21 + 8
+    assert baseline_rhos(ReportView(content_of, [elsewhere])) == {}
+    assert len(baseline_rhos(ReportView(content, configuration_results(content)))) == 21 + 8
 
 
 def test_the_page_says_what_differs(content: ReportContent, other: ReportContent):

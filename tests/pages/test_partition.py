@@ -223,7 +223,7 @@ def test_a_plan_without_kept_evidence_stands(plan: Plan, facts: ReportContent):
         tolerance=None,
     )
     text = _text(render_partition(facts, bare))
-    assert "No change was kept with it." in text
+    assert "The plan holds no changes of this subset." in text
     assert "more than the tolerance" in text
 
 

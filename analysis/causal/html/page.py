@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from importlib import metadata, resources
+from importlib import resources
 from typing import TYPE_CHECKING
 
 from unperturbed.analysis.causal import causal_order
@@ -21,7 +21,7 @@ from unperturbed.analysis.causal.describe import (
 )
 from unperturbed.analysis.causal.html.figures import variable_figure
 from unperturbed.analysis.causal.html.graph import graph_svg, regression_id
-from unperturbed.analysis.pages.document import choice, document, frame, navigation
+from unperturbed.analysis.pages.document import choice, definitions, document, frame, navigation, page_header
 from unperturbed.common.markup import Cell, Html, table, tag
 from unperturbed.common.wording import counted, listing, number
 
@@ -73,13 +73,12 @@ def render_model(
     """
     open_ends = undecided(model)
     edges = edges_table(model, link=f"#{regression_id('')}").to_html(identity="edges-table", sortable=True)
-    header = tag(
-        "header",
-        tag("p", "Unperturbed: what causes what, and by which formula?", class_="kicker"),
-        tag("h1", name),
+    header = page_header(
+        "Unperturbed: what causes what, and by which formula?",
+        name,
         tag("p", summary_sentence(model), class_="answer"),
         [tag("p", note, class_="note") for note in notes],
-        tag("noscript", tag("p", "Curves need JavaScript. The graph, all formulas and numbers do not.", class_="note")),
+        without_scripts="Curves need JavaScript. The graph, all formulas and numbers do not.",
     )
     sections = [
         _section("graph", "The graph", _graph(model)),
@@ -108,7 +107,6 @@ def render_model(
         header,
         tag("main", [markup for _, _, markup in sections]),
         Html(f"<script>{script}</script>"),
-        version=metadata.version("unperturbed"),
     )
 
 
@@ -247,5 +245,4 @@ def _settings(model: CausalModel) -> Html:
         "subsamples": f"{settings.subsamples}",
         "seed": f"{settings.seed}",
     }
-    rows = [tag("div", tag("dt", what), tag("dd", value or "nothing")) for what, value in facts.items()]
-    return tag("dl", rows, class_="provenance")
+    return definitions(((what, value or "nothing") for what, value in facts.items()), "provenance")

@@ -29,7 +29,7 @@ from unperturbed.analysis.causal.model.prediction import Forecast, forecast
 from unperturbed.analysis.causal.regression.mechanism import Mechanism
 from unperturbed.analysis.causal.table.knowledge import Arrow, Knowledge
 from unperturbed.analysis.causal.table.variables import Category, Data, Exclusion, Variable
-from unperturbed.common.result import Result
+from unperturbed.common.result import Result, plain
 from unperturbed.common.wording import no_such_column
 from unperturbed.errors import DataError
 
@@ -364,7 +364,7 @@ class CausalModel(Result):
             "parents": mechanism.parents,
             "used": mechanism.used,
             "formula": mechanism.formula,
-            "bits": _plain(mechanism.bits),
+            "bits": plain(mechanism.bits),
             "parameters": [_fields(one) for one in mechanism.parameters],
         }
 
@@ -380,16 +380,4 @@ class CausalModel(Result):
 
 
 def _fields(one: object) -> dict[str, Any]:
-    return {name: _plain(value) for name, value in vars(one).items() if not name.startswith("_")}
-
-
-def _plain(value: Any) -> Any:
-    """Return what JSON can hold."""
-    if isinstance(value, Mapping):
-        return {str(key): _plain(one) for key, one in value.items()}
-    if isinstance(value, tuple | list | frozenset):
-        return [_plain(one) for one in value]
-    if isinstance(value, str | bool | int) or value is None:
-        return value
-    number = float(value)
-    return number if math.isfinite(number) else None
+    return {name: plain(value) for name, value in vars(one).items() if not name.startswith("_")}

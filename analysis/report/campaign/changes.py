@@ -11,7 +11,7 @@ from unperturbed.analysis.pages.chart import short
 from unperturbed.analysis.pages.document import packed_block, section
 from unperturbed.analysis.perturbation import VERDICT_SIGNS, change_sentence, change_table
 from unperturbed.analysis.perturbation.describe import mean_rho
-from unperturbed.analysis.report.campaign.content import ChangeKey, change_key, changed_pairs
+from unperturbed.analysis.report.campaign.content import ReportView, change_key, changed_pairs
 from unperturbed.analysis.report.campaign.figures import Blocks, shown
 from unperturbed.common.markup import Cell, Content, Html, table, tag
 from unperturbed.common.table import Cell as TableCell
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from unperturbed.analysis.perturbation import Change, CheckName
     from unperturbed.analysis.perturbation.verdict import OriginName
     from unperturbed.analysis.report.campaign.content import ConfigurationResult
-    from unperturbed.collectors.data import Metric
 
 
 _ROWS_SHOWN = 12
@@ -39,19 +38,14 @@ _STEPS = (0.25, 0.5, 1.0, 2.0)
 Listed = Sequence[tuple["ConfigurationResult", "Change"]]
 
 
-def changes_section(
-    found: Sequence[ConfigurationResult],
-    index: Mapping[ChangeKey, int],
-    every: Listed,
-    blocks: Blocks,
-    described: Mapping[str, Metric],
-) -> Html:
+def changes_section(view: ReportView, every: Listed, blocks: Blocks) -> Html:
     """Return the section: matrices, forest plot, table; the changes that begin `every` have a number, and details."""
+    listed = len(view.listed)
     if not every:
         return section("changes", "What changed", tag("p", "Nothing could be checked.", class_="empty"), shown(blocks))
     rest = (
-        f" The page has the numbers of the {len(index)} most serious of {len(every)} changes; the JSON report has all."
-        if len(index) < len(every)
+        f" The page has the numbers of the {listed} most serious of {len(every)} changes; the JSON report has all."
+        if listed < len(every)
         else ""
     )
     return section(
@@ -60,20 +54,18 @@ def changes_section(
         tag(
             "p",
             "ρ shows how closely two signals rise and fall together: 1 in step, 0 unrelated, −1 in opposition. Each "
-            "cell is the ",
-            "change of ρ that a configuration brought. The symbol ✓ ✗ ~ ? is the verdict. The shade is the size of "
-            "the change: blue fell, orange rose. ",
-            f"Click a cell for its numbers, run by run.{rest}",
+            "cell shows the change of ρ in a configuration, with its verdict: ✓ ✗ ~ ?. The shade shows the size of the "
+            f"change: blue fell, orange rose. Click a cell for its numbers, run by run.{rest}",
         ),
         _shades(),
         tag("h3", "Within a run: pairs of hardware metrics (inner)"),
-        _matrix(found, "inner", index, described),
+        _matrix(view, "inner"),
         tag("h3", "Across aligned runs: each metric with itself (outer)"),
-        _matrix(found, "outer", index, described),
-        _further(found, "software", "Within a run: pairs with a software metric", _SOFTWARE_WORDS, index, described),
-        _further(found, "across", "Across aligned runs: each metric with another", _ACROSS_WORDS, index, described),
+        _matrix(view, "outer"),
+        _further(view, "software", "Within a run: pairs with a software metric", _SOFTWARE_WORDS),
+        _further(view, "across", "Across aligned runs: each metric with another", _ACROSS_WORDS),
         shown(blocks),
-        _full_table(every, len(index)),
+        _full_table(every, listed),
     )
 
 
@@ -81,20 +73,13 @@ _SOFTWARE_WORDS = (
     "The baseline counts no software metric, so these pairs are compared with a configuration that counts the "
     "metric among fewer others. They can show perturbation that no pair of hardware metrics shows."
 )
-_ACROSS_WORDS = "A metric of one run with another metric of another run, both ways averaged."
+_ACROSS_WORDS = "A metric of one run is correlated with another metric of another run; both directions are averaged."
 
 
-def _further(
-    found: Sequence[ConfigurationResult],
-    check: CheckName,
-    title: str,
-    words: str,
-    index: Mapping[ChangeKey, int],
-    described: Mapping[str, Metric],
-) -> list[Html]:
-    if not any(result.of(check) for result in found):
+def _further(view: ReportView, check: CheckName, title: str, words: str) -> list[Html]:
+    if not any(result.of(check) for result in view.results):
         return []
-    return [tag("h3", title), tag("p", words), _matrix(found, check, index, described)]
+    return [tag("h3", title), tag("p", words), _matrix(view, check)]
 
 
 def shade(effect: float, tolerance: float) -> str:
@@ -116,13 +101,8 @@ def _shades() -> Html:
     )
 
 
-def _matrix(
-    found: Sequence[ConfigurationResult],
-    check: CheckName,
-    index: Mapping[ChangeKey, int],
-    described: Mapping[str, Metric],
-) -> Html:
-    checked = [result for result in found if result.of(check)]
+def _matrix(view: ReportView, check: CheckName) -> Html:
+    checked = [result for result in view.results if result.of(check)]
     every = changed_pairs(checked, check)
     pairs = every[:_ROWS_MOST]
     if not pairs:
@@ -133,15 +113,11 @@ def _matrix(
     }
     rows = []
     for first, second in pairs:
-        title = (
-            meaning(first, described)
-            if first == second
-            else f"{meaning(first, described)}\n{meaning(second, described)}"
-        )
-        cells = [Cell(pair_name(first, second), title=title)]
+        meanings = dict.fromkeys((meaning(first, view.described), meaning(second, view.described)))
+        cells = [Cell(pair_name(first, second), title="\n".join(meanings))]
         for result in checked:
             change = by_pair[result.configuration].get((first, second))
-            cells.append(_matrix_cell(result, change, (first, second), index))
+            cells.append(_matrix_cell(view, result, change, (first, second)))
         rows.append(cells)
     noun = "metric" if check == "outer" else "pair"
     heads = [noun]
@@ -168,9 +144,7 @@ def _matrix(
     return tag("div", whole, button, left_out, class_="matrix folded" if button else "matrix")
 
 
-def _matrix_cell(
-    result: ConfigurationResult, change: Change | None, pair: tuple[str, str], index: Mapping[ChangeKey, int]
-) -> Cell:
+def _matrix_cell(view: ReportView, result: ConfigurationResult, change: Change | None, pair: tuple[str, str]) -> Cell:
     if change is None:
         names = {pair_name(*pair), f"{pair[0]} – {pair[1]}", pair[0], pair[1]}
         reason = next((why for name, why in result.excluded if name in names), "not checked in this configuration")
@@ -180,7 +154,8 @@ def _matrix_cell(
         f" {signed(change.effect)}",
         " †" if change.aligned_on else "",
     ]
-    inside = opening(index.get(change_key(result, change)), shown, f"{change.verdict} {signed(change.effect)}")
+    number = view.change_numbers.get(change_key(result, change))
+    inside = opening(number, shown, f"{change.verdict} {signed(change.effect)}")
     return Cell(inside, class_=f"{shade(change.effect, change.tolerance)} {change.verdict}")
 
 

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from unperturbed.analysis.levels import LevelChange, log_reach
 from unperturbed.analysis.metric_names import is_simulated, meaning, pair_name, plain_name
 from unperturbed.analysis.pages.chart import Figure, axis, layout, plot_text, scatter, short
 from unperturbed.analysis.pages.document import document, frame, moment, navigation, page_header, section
 from unperturbed.analysis.perturbation import SEVERITY, VERDICT_SIGNS
 from unperturbed.analysis.perturbation.describe import mean_rho
-from unperturbed.analysis.report.campaign.content import configuration_results, described_metrics
+from unperturbed.analysis.report.campaign.content import ReportView, configuration_results
 from unperturbed.analysis.report.campaign.trust import metric_rows, metric_verdicts, ordered_configurations
 from unperturbed.analysis.report.campaign.verdicts import campaign_sentence, doubts, simulated_banner, verdict_legend
-from unperturbed.common.extras import LazyLibrary
 from unperturbed.common.markup import Cell, Content, Html, TableColumns, table, table_of, tag
 from unperturbed.common.wording import correlation, counted, number, percent, signed
 
@@ -26,11 +26,8 @@ if TYPE_CHECKING:
     from unperturbed.analysis.report.campaign.content import ConfigurationResult, ReportContent
     from unperturbed.collectors.data import Metric, Trace
 
-special = LazyLibrary("scipy.special")
-
-_Contents: TypeAlias = "tuple[ReportContent, ReportContent]"
-_Results: TypeAlias = "tuple[tuple[ConfigurationResult, ...], ...]"
-"""Contents of both campaigns' reports, and their verdicts by configuration."""
+_Views: TypeAlias = "tuple[ReportView, ReportView]"
+"""Both campaigns."""
 
 _MILDEST_FIRST = SEVERITY[::-1]
 _CONFIDENCE = 0.95
@@ -40,20 +37,6 @@ _PLACES = (
     ("totals", "Totals"),
     ("baselines", "Baselines"),
 )
-
-
-@dataclass(frozen=True)
-class Total:
-    """A metric of an undisturbed run in both campaigns."""
-
-    metric: str  # Its name
-    # first, second: Mean over the baseline runs of its total; of a gauge, of its mean over the intervals.
-    first: float
-    second: float
-    change: float  # The second over the first, minus one
-    # low, high: Interval of 95 % confidence of the change (Welch, on logarithms); NaN where one run is not enough.
-    low: float
-    high: float
 
 
 def render_comparison(first: ReportContent, second: ReportContent, names: tuple[str, str]) -> str:
@@ -72,24 +55,24 @@ def render_comparison(first: ReportContent, second: ReportContent, names: tuple[
         A document as self-contained as the report.
     """
     contents = (first, second)
-    found = tuple(configuration_results(content) for content in contents)
+    views = ReportView(first, configuration_results(first)), ReportView(second, configuration_results(second))
     sections = [
-        _trust_section(contents, found, names),
+        _trust_section(views, names),
         _differences_section(contents, names),
-        _totals_section(contents, found, names),
-        _baselines_section(found, names),
+        _totals_section(views, names),
+        _baselines_section(views, names),
     ]
     present = [place for place, written in zip(_PLACES, sections, strict=True) if written]
     header = page_header(
         "Unperturbed: two campaigns side by side",
         f"{names[0]} and {names[1]}",
-        tag("p", comparison_sentence(found[0], found[1], names), class_="answer"),
+        tag("p", comparison_sentence(views[0].results, views[1].results, names), class_="answer"),
         [
             [
-                tag("p", tag("b", f"{name}: "), campaign_sentence([one for one in results if not one.is_sham])),
-                doubts(content),
+                tag("p", tag("b", f"{name}: "), campaign_sentence([one for one in view.results if not one.is_sham])),
+                doubts(view.content),
             ]
-            for name, results, content in zip(names, found, contents, strict=True)
+            for name, view in zip(names, views, strict=True)
         ],
         [simulated_banner(content) for content in contents if content.source.simulated][:1],
     )
@@ -136,15 +119,15 @@ def comparison_sentence(
     )
 
 
-def _trust_section(contents: _Contents, found: _Results, names: tuple[str, str]) -> Html | None:
-    pairs = verdict_pairs(found[0], found[1])
+def _trust_section(views: _Views, names: tuple[str, str]) -> Html | None:
+    pairs = verdict_pairs(views[0].results, views[1].results)
     if not pairs:
         return None
-    described = {**described_metrics(contents[1]), **described_metrics(contents[0])}
+    described = {**views[1].described, **views[0].described}
     columns = list(
-        dict.fromkeys(result.configuration for results in found for result in ordered_configurations(results))
+        dict.fromkeys(result.configuration for view in views for result in ordered_configurations(view.results))
     )
-    rows = list(dict.fromkeys(row.name for results in found for row in metric_rows(results, described)))
+    rows = list(dict.fromkeys(row.name for view in views for row in metric_rows(view.results, described)))
     rows = [name for name in rows if any((column, name) in pairs for column in columns)]
     # What differs stands first.
     rows.sort(key=lambda name: -sum(_differs(pairs.get((column, name))) for column in columns))
@@ -184,7 +167,7 @@ def _pair_cell(pair: tuple[VerdictName | None, VerdictName | None], names: tuple
     return Cell(tag("span", signs, class_="twice", title=spoken), key, class_="differs" if _differs(pair) else None)
 
 
-def _differences_section(contents: _Contents, names: tuple[str, str]) -> Html:
+def _differences_section(contents: Sequence[ReportContent], names: tuple[str, str]) -> Html:
     facts = [_facts(content) for content in contents]
     keys = dict.fromkeys(key for found in facts for key in found)
     pairs = [(key, facts[0].get(key, "–"), facts[1].get(key, "–")) for key in keys]
@@ -231,37 +214,31 @@ def _words(value: Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list | tuple) else "" if value is None else str(value)
 
 
-def _spec_difference(contents: _Contents) -> str:
+def _spec_difference(contents: Sequence[ReportContent]) -> str:
     from difflib import unified_diff  # noqa: PLC0415  seldom needed
 
     one, other = (content.spec_text.splitlines() for content in contents)
     return "\n".join(list(unified_diff(one, other, "first", "second", lineterm="", n=1))[2:])
 
 
-def baseline_totals(contents: _Contents, baselines: tuple[str, str]) -> list[Total]:
-    """Return each metric that the baselines of both campaigns count, the one that changed most first."""
+def baseline_totals(contents: Sequence[ReportContent], baselines: Sequence[str]) -> list[LevelChange]:
+    """Return the totals (of a gauge, means) that both baselines count, the one that changed most first."""
     sides = [content.traces.get(name, ()) for content, name in zip(contents, baselines, strict=True)]
     if not all(sides):
         return []
     metrics = {name: metric for name, metric in sides[0][0].metrics.items() if name in sides[1][0].metrics}
     found = [_total(name, metric, sides) for name, metric in metrics.items()]
-    return sorted(filter(None, found), key=lambda total: -abs(total.change))
+    return sorted(filter(None, found), key=lambda total: -abs(total.ratio))
 
 
-def _total(name: str, metric: Metric, sides: Sequence[Sequence[Trace]]) -> Total | None:
+def _total(name: str, metric: Metric, sides: Sequence[Sequence[Trace]]) -> LevelChange | None:
     one, other = (np.array([_of_run(trace, name, metric) for trace in side if name in trace.metrics]) for side in sides)
     if not (one.size and other.size and (one > 0).all() and (other > 0).all()):
         return None
     change = float(other.mean() / one.mean())
-    low, high = math.nan, math.nan
-    if one.size > 1 and other.size > 1:
-        variances = [np.log(values).var(ddof=1) / values.size for values in (one, other)]
-        error = float(np.sqrt(sum(variances)))
-        parts = sum(part**2 / (values.size - 1) for part, values in zip(variances, (one, other), strict=True))
-        freedom = error**4 / parts if parts else math.inf
-        reach = float(special.stdtrit(freedom, (1 + _CONFIDENCE) / 2) * error) if error else 0.0
-        low, high = change * math.exp(-reach) - 1, change * math.exp(reach) - 1
-    return Total(name, float(one.mean()), float(other.mean()), change - 1, low, high)
+    reach = log_reach(one, other, (1 - _CONFIDENCE) / 2) if min(one.size, other.size) > 1 else math.nan
+    low, high = change * math.exp(-reach) - 1, change * math.exp(reach) - 1
+    return LevelChange(name, float(one.mean()), float(other.mean()), change - 1, low, high)
 
 
 def _of_run(trace: Trace, name: str, metric: Metric) -> float:
@@ -269,30 +246,23 @@ def _of_run(trace: Trace, name: str, metric: Metric) -> float:
     return float(values.sum() if metric.semantics == "counter" else np.nanmean(values))
 
 
-def _interval(total: Total) -> str:
-    if math.isnan(total.low):
-        return "–"
-    low, high = percent(total.low), percent(total.high)
-    return low if low == high else f"{low} … {high}"
-
-
-def _totals_section(contents: _Contents, found: _Results, names: tuple[str, str]) -> Html | None:
-    totals = baseline_totals(contents, (_baseline(found[0]), _baseline(found[1])))
-    overheads = _overheads(found)
+def _totals_section(views: _Views, names: tuple[str, str]) -> Html | None:
+    totals = baseline_totals([view.content for view in views], [view.baseline for view in views])
+    overheads = _overheads(views)
     if not (totals or overheads):
         return None
-    described = described_metrics(contents[0])
 
-    def named(total: Total) -> str:
-        return f"{plain_name(total.metric)}{' (simulated)' if is_simulated(described[total.metric]) else ''}"
+    def named(total: LevelChange) -> str:
+        simulated = is_simulated(views[0].described[total.metric])
+        return f"{plain_name(total.metric)}{' (simulated)' if simulated else ''}"
 
     of_change = ("interval", "of the change, 95 % confidence, from the variation between runs")
-    columns: TableColumns[Total] = (
+    columns: TableColumns[LevelChange] = (
         ("metric", named),
-        (names[0], lambda total: Cell(number(total.first, 5), total.first)),
-        (names[1], lambda total: Cell(number(total.second, 5), total.second)),
-        ("change", lambda total: Cell(percent(total.change), total.change)),
-        (of_change, lambda total: Cell(_interval(total), total.low)),
+        (names[0], lambda total: Cell(number(total.before, 5), total.before)),
+        (names[1], lambda total: Cell(number(total.after, 5), total.after)),
+        ("change", lambda total: Cell(percent(total.ratio), total.ratio)),
+        (of_change, lambda total: Cell(total.interval, total.low)),
     )
     return section(
         "totals",
@@ -309,8 +279,8 @@ def _totals_section(contents: _Contents, found: _Results, names: tuple[str, str]
     )
 
 
-def _overheads(found: _Results) -> list[list[Cell | Content]]:
-    sides = [{result.configuration: result.overhead.instructions for result in results} for results in found]
+def _overheads(views: _Views) -> list[list[Cell | Content]]:
+    sides = [{result.configuration: result.overhead.instructions for result in view.results} for view in views]
     rows: list[list[Cell | Content]] = []
     for name in dict.fromkeys(name for side in sides for name in side):
         added = [side.get(name) for side in sides]
@@ -319,23 +289,18 @@ def _overheads(found: _Results) -> list[list[Cell | Content]]:
     return rows
 
 
-def _baseline(found: Iterable[ConfigurationResult]) -> str:
-    return next((result.references[0] for result in found if result.references), "")
-
-
-def baseline_rhos(found: Sequence[ConfigurationResult]) -> Mapping[tuple[str, str, str], float]:
+def baseline_rhos(view: ReportView) -> Mapping[tuple[str, str, str], float]:
     """Return ρ of each pair within the runs of the baseline, and of each metric across them, by (check, metrics)."""
-    baseline = _baseline(found)
     rhos: dict[tuple[str, str, str], float] = {}
-    for result in found:
+    for result in view.results:
         for change in result.changes:
-            if change.check in ("inner", "outer") and (change.against or baseline) == baseline:
+            if change.check in ("inner", "outer") and (change.against or view.baseline) == view.baseline:
                 rhos.setdefault((change.check, change.first, change.second), mean_rho(change.reference))
     return rhos
 
 
-def _baselines_section(found: _Results, names: tuple[str, str]) -> Html | None:
-    one, other = (baseline_rhos(results) for results in found)
+def _baselines_section(views: _Views, names: tuple[str, str]) -> Html | None:
+    one, other = map(baseline_rhos, views)
     common = sorted((key for key in one if key in other), key=lambda key: -abs(other[key] - one[key]))
     if not common:
         return None

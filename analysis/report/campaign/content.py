@@ -5,15 +5,14 @@ The harness fills it, `page.render` draws it, `to_json` exports it.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from unperturbed.analysis.perturbation import Change, Overhead, Verdict, VerdictName, combine, ranked_changes
 from unperturbed.analysis.perturbation.verdict import change_weight
+from unperturbed.common.result import plain
 
 if TYPE_CHECKING:
     from unperturbed.analysis.levels import LevelChange
@@ -233,38 +232,19 @@ def to_json(content: ReportContent) -> dict[str, Any]:
         "campaign": content.campaign,
         "headline": asdict(content.headline),
         "source": asdict(content.source),
-        "settings": _plain(asdict(content.settings)),
-        "verdicts": _plain([verdict.to_json() for verdict in content.verdicts]),
-        "software_by_configuration": _plain(content.software_by_configuration),
-        "runs": _plain([asdict(row) for row in content.runs]),
+        "settings": plain(asdict(content.settings)),
+        "verdicts": plain([verdict.to_json() for verdict in content.verdicts]),
+        "software_by_configuration": plain(content.software_by_configuration),
+        "runs": plain([asdict(row) for row in content.runs]),
         "failures": list(content.failures),
         "notes": list(content.notes),
         "steadiness": list(content.steadiness),
         "doubts": list(content.doubts),
         "setups": dict(content.setups),
-        "levels": _plain({name: [asdict(one) for one in found] for name, found in content.levels.items()}),
-        "provenance": _plain(content.provenance),
+        "levels": plain({name: [asdict(one) for one in found] for name, found in content.levels.items()}),
+        "provenance": plain(content.provenance),
         "spec": content.spec_text,
     }
-
-
-def _plain(value: Any) -> Any:
-    """Return the value with JSON's own types only."""
-    if isinstance(value, list | tuple):
-        kinds = set(map(type, value))
-        if kinds <= {str} or (kinds == {float} and math.isfinite(sum(map(abs, value)))):
-            return list(value)
-    match value:
-        case Mapping():
-            return {str(key): _plain(item) for key, item in value.items()}
-        case list() | tuple():
-            return [_plain(item) for item in value]
-        case np.generic():
-            return _plain(value.item())
-        case float():
-            return value if math.isfinite(value) else None
-        case _:
-            return value
 
 
 def described_metrics(content: ReportContent) -> Mapping[str, Metric]:
@@ -328,11 +308,6 @@ def change_key(result: ConfigurationResult, change: Change) -> ChangeKey:
     return result.configuration, change.check, change.first, change.second
 
 
-def change_numbers(listed: Iterable[tuple[ConfigurationResult, Change]]) -> Mapping[ChangeKey, int]:
-    """Return the number of each listed change, by which a click on it opens its details."""
-    return {change_key(result, change): number for number, (result, change) in enumerate(listed)}
-
-
 def listed_changes(
     found: Iterable[ConfigurationResult], most: int | None = None
 ) -> list[tuple[ConfigurationResult, Change]]:
@@ -369,6 +344,31 @@ def _joined_overhead(group: list[Verdict]) -> Overhead:
         return next((value for value in values if value is not None), None)
 
     return Overhead(first("instructions"), first("cycles"), first("time"))
+
+
+@dataclass(frozen=True)
+class ReportView:
+    """Everything that a section or a figure of the report may show."""
+
+    content: ReportContent  # The content of the report: traces, runs, settings
+    results: Sequence[ConfigurationResult]  # The verdicts, joined by configuration
+    # The changes that the page has details of, the one that weighs most first.
+    listed: Sequence[tuple[ConfigurationResult, Change]] = ()
+
+    @property
+    def baseline(self) -> str:
+        """Return the name of the configuration that all others are compared with; empty where there is no verdict."""
+        return self.results[0].references[0] if self.results and self.results[0].references else ""
+
+    @cached_property
+    def described(self) -> Mapping[str, Metric]:
+        """Return the description of every metric in any trace, in the order of first appearance."""
+        return described_metrics(self.content)
+
+    @cached_property
+    def change_numbers(self) -> Mapping[ChangeKey, int]:
+        """Return the number of each listed change, by which a click on it opens its details."""
+        return {change_key(result, change): number for number, (result, change) in enumerate(self.listed)}
 
 
 def changed_pairs(found: Iterable[ConfigurationResult], check: CheckName) -> list[tuple[str, str]]:

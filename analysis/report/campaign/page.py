@@ -13,13 +13,12 @@ from unperturbed.analysis.report.campaign.content import (
     CounterSource,
     ReportContent,
     ReportSettings,
-    change_numbers,
+    ReportView,
     configuration_results,
-    described_metrics,
     listed_changes,
     to_json,
 )
-from unperturbed.analysis.report.campaign.figures import Blocks, ReportView, drawn_blocks, shown
+from unperturbed.analysis.report.campaign.figures import Blocks, drawn_blocks, shown
 from unperturbed.analysis.report.campaign.figures.correlation import SCALES
 from unperturbed.analysis.report.campaign.reference import (
     method_section,
@@ -81,11 +80,14 @@ def render(content: ReportContent) -> str:
     found = configuration_results(content)
     every = listed_changes(found)
     sizes = np.cumsum([len(change.reference) + len(change.observed) for _, change in every])
-    listed = every[: min(_LISTED, int(np.searchsorted(sizes, _VALUES, side="right")))]
-    described = described_metrics(content)
-    index = change_numbers(listed)
-    blocks = drawn_blocks(ReportView(content, found, listed))
-    further = {_own_id(place): drawn for place, drawn in blocks.items() if place not in _WITH_FIGURES}
+    view = ReportView(content, found, every[: min(_LISTED, int(np.searchsorted(sizes, _VALUES, side="right")))])
+    blocks = drawn_blocks(view)
+    # A section that the page has without figures is followed by another one for them.
+    further = {
+        f"{place}-figures" if place in _PLACES else place: drawn
+        for place, drawn in blocks.items()
+        if place not in _WITH_FIGURES
+    }
     small = not every or sizes[-1] <= _TWIN_MOST
     data = (
         tag("button", "verdicts.json", type="button", class_="save", data_packed=_TWIN, data_name="verdicts.json")
@@ -96,20 +98,20 @@ def render(content: ReportContent) -> str:
     signals = blocks.get("signals", {})
     no_traces = None if "traces" in signals else tag("p", "No traces are available.", class_="empty")
     sections = {
-        "trust": trust_section(content, found, index, described),
+        "trust": trust_section(view),
         "levels": levels_section(content),
         "campaign": facts_section(content, data),
         "verdicts": result_section(content, found),
-        "changes": changes_section(found, index, every, blocks.get("changes", {}), described),
+        "changes": changes_section(view, every, blocks.get("changes", {})),
         "signals": section("signals", "The signals over time", shown(signals), no_traces),
         "correlations": _correlation_section(blocks.get("correlations", {})),
         "alignment": _alignment_section(content.alignment, blocks.get("alignment", {})),
         # Sections that only figures of other distributions have.
         **{place: section(place, _section_title(place), shown(drawn)) for place, drawn in further.items()},
         "runs": runs_section(content.runs),
-        "provenance": provenance_section(content, found, described),
+        "provenance": provenance_section(view),
         "reading": reading_section(),
-        "method": method_section(content, found),
+        "method": method_section(view),
     }
     present = [(name, _PLACES.get(name) or _section_title(name)) for name, written in sections.items() if written]
     return document(
@@ -119,7 +121,7 @@ def render(content: ReportContent) -> str:
         top(content, found),
         tag("main", list(sections.values())),
         details_dialog(),
-        packed_block("details-data", details(listed)),
+        packed_block("details-data", details(view.listed)),
         packed_block(_TWIN, to_json(content)) if small else None,
         version=content.headline.version,
     )
@@ -129,11 +131,6 @@ def render_verdict(verdict: Verdict) -> str:
     """Return one verdict as an HTML document: what is not known of its campaign is left out."""
     settings = ReportSettings(alpha=verdict.alpha, tolerance=verdict.tolerance)
     return render(ReportContent(verdict.configuration, (verdict,), CounterSource("not recorded"), settings))
-
-
-def _own_id(place: str) -> str:
-    """Return the id of a section that is added for figures: another one where the page has that section without any."""
-    return f"{place}-figures" if place in _PLACES else place
 
 
 def write_report(path: str | os.PathLike[str], content: ReportContent) -> None:

@@ -13,7 +13,7 @@ from unperturbed.common.wording import correlation, counted, duration, listing, 
 
 if TYPE_CHECKING:
     from unperturbed.analysis.perturbation import CheckName
-    from unperturbed.analysis.report.campaign.content import ConfigurationResult, ReportContent, RunRow
+    from unperturbed.analysis.report.campaign.content import ConfigurationResult, ReportView, RunRow
     from unperturbed.collectors.data import Metric
 
 
@@ -45,7 +45,7 @@ def runs_section(runs: Sequence[RunRow]) -> Html | None:
         "Runs",
         tag(
             "p",
-            f"{_run_counts(runs)}{rest} A load well above the others', before or after a run, is a reason to doubt it.",
+            f"{_run_counts(runs)}{rest} Doubt a run with a load well above the others'.",
         ),
         tag("div", whole, class_="tall"),
     )
@@ -76,7 +76,7 @@ def _count(value: int | None) -> Cell:
 
 
 _ENVIRONMENT = "bytes added to the environment, to vary the memory layout from run to run"
-_MEANWHILE = "what the host did during the run; its whole state before and after is in verdicts.json"
+_MEANWHILE = "activity of the host during the run; verdicts.json has its whole state before and after"
 _RUN_COLUMNS: TableColumns[RunRow] = (
     ("run", lambda row: row.run),
     ("configuration", lambda row: row.configuration),
@@ -97,11 +97,9 @@ _RUN_COLUMNS: TableColumns[RunRow] = (
 )
 
 
-def provenance_section(
-    content: ReportContent, found: Sequence[ConfigurationResult], described: Mapping[str, Metric]
-) -> Html:
+def provenance_section(view: ReportView) -> Html:
     """Return where every number comes from: runs behind each verdict, metrics, host and tools, spec."""
-    spec = content.spec_text
+    content, spec = view.content, view.content.spec_text
     groups = [
         tag(
             "section",
@@ -117,8 +115,8 @@ def provenance_section(
         "Where the numbers come from",
         "runs behind each verdict, metrics, host, tools, spec",
         tag("p", tag("b", f"Counters: {content.source.name}. "), content.source.sentence),
-        _rests_on(found),
-        _metrics(described),
+        _rests_on(view.results),
+        _metrics(view.described),
         tag("div", groups, class_="groups"),
         tag("details", tag("summary", "The spec, as it was run"), tag("pre", spec[:_SPEC_LENGTH], cut))
         if spec
@@ -153,7 +151,7 @@ def _rests_on(found: Sequence[ConfigurationResult]) -> Html | None:
         )
     heads = ["configuration", "reference runs", "checked runs", "checked", "left out, and why"]
     return tag(
-        "div", tag("h3", "What each verdict rests on"), table("Runs behind each verdict", heads, rows), class_="wordy"
+        "div", tag("h3", "Evidence of each verdict"), table("Runs behind each verdict", heads, rows), class_="wordy"
     )
 
 
@@ -190,7 +188,7 @@ _QUESTION = (
 _READING = (
     (
         "Metrics",
-        "Start with the first table. You can use every number with a ✓. Below the table is what to do about the "
+        "Start with the first table. You can use every number with a ✓. The list below the table has advice on the "
         "others.",
     ),
     ("Verdicts", "Each card shows what its configuration added, and its most serious change."),
@@ -222,11 +220,12 @@ def reading_section() -> Html:
     )
 
 
-def method_section(content: ReportContent, found: Sequence[ConfigurationResult]) -> Html:
+def method_section(view: ReportView) -> Html:
     """Return the exact statement of the method, with the papers' sections and what deviates from them."""
-    alpha = found[0].alpha if found else content.settings.alpha
-    tolerance = found[0].tolerance if found else content.settings.tolerance
-    aligned = listing([plain_name(name) for name in content.settings.align_on])
+    settings = view.content.settings
+    decided = view.results[0] if view.results else settings
+    alpha, tolerance = decided.alpha, decided.tolerance
+    aligned = listing([plain_name(name) for name in settings.align_on])
     statements = (
         "Baseline, inner and outer perturbation are those of Mytkowicz, Diwan, Hauswirth and Sweeney, “Understanding "
         "Measurement Perturbation in Trace-based Data”, sections 2.1, 2.2 and 2.3: Spearman's ρ of every pair of "
@@ -248,7 +247,7 @@ def method_section(content: ReportContent, found: Sequence[ConfigurationResult])
         "listed above.",
         "The paper draws |ρ| between 0.3 and 1; this page draws ρ with its sign over its whole range and offers the "
         "paper's scale.",
-        *content.method,
+        *view.content.method,
     )
     hint = "how each number was computed, and where it deviates from the papers"
     return folded("method", "Method", hint, tag("ol", [tag("li", said) for said in statements]))

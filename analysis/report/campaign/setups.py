@@ -12,11 +12,10 @@ from unperturbed.analysis.levels import level_table
 from unperturbed.analysis.metric_names import plain_name
 from unperturbed.analysis.pages.document import section
 from unperturbed.analysis.perturbation import VERDICT_SIGNS
-from unperturbed.common.markup import Html, table, tag
+from unperturbed.common.markup import Html, tag
 from unperturbed.common.wording import correlation, counted, listing, percent
 
 if TYPE_CHECKING:
-    from unperturbed.analysis.perturbation import CheckName
     from unperturbed.analysis.report.campaign.content import ConfigurationResult, ReportContent
 
 SECOND = "B"
@@ -24,8 +23,6 @@ SECOND = "B"
 
 _LEAST = 0.001
 """Smaller changes of level are in the table alone."""
-
-_CHECKS: tuple[CheckName, CheckName] = ("inner", "outer")
 
 
 def all_setups(found: Sequence[ConfigurationResult]) -> bool:
@@ -85,7 +82,7 @@ def _how_many(result: ConfigurationResult) -> str:
 def setup_meaning(result: ConfigurationResult) -> str:
     """Return what the verdict on a set-up means for its user."""
     first, name = first_name(result), result.configuration
-    inner, outer = (result.check_verdict(check) == "perturbed" for check in _CHECKS)
+    inner, outer = result.check_verdict("inner") == "perturbed", result.check_verdict("outer") == "perturbed"
     if result.verdict == "unperturbed":
         return f"The counters show the same for {name} and {first}: findings on one hold for the other."
     if result.verdict == "shifted":
@@ -119,16 +116,13 @@ def levels_section(content: ReportContent) -> Html | None:
     """Return the section on levels; None where nothing is compared."""
     if not content.levels:
         return None
-    made = level_table(content.levels, content.settings.alpha)
-    heads = [(column.head, column.meaning) if column.meaning else column.head for column in made.columns]
-    rows = [[cell if isinstance(cell, str) else cell.text for cell in row] for row in made.rows]
     return section(
         "levels",
-        "Totals: what increased, what decreased",
+        "Totals: increases and decreases",
         tag(
             "p",
-            "Totals of a whole run, mean over the runs. A verdict is about correlations, which can stay the same "
-            f"({VERDICT_SIGNS['unperturbed']}) even if a level falls by half.",
+            "Mean totals of a run. A verdict is about correlations, which can stay the same "
+            f"({VERDICT_SIGNS['unperturbed']}) even if a total halves.",
         ),
-        table("Totals of both", heads, rows),
+        level_table(content.levels, content.settings.alpha, "Totals of both").to_html(),
     )

@@ -11,7 +11,7 @@ from unperturbed.analysis.pages.document import definitions, section
 from unperturbed.analysis.perturbation import SEVERITY, VERDICT_MEANINGS, VERDICT_SIGNS
 from unperturbed.analysis.perturbation.verdict import change_weight
 from unperturbed.analysis.report.campaign.changes import opening
-from unperturbed.analysis.report.campaign.content import ChangeKey, change_key
+from unperturbed.analysis.report.campaign.content import ReportView, change_key
 from unperturbed.analysis.report.campaign.setups import all_setups
 from unperturbed.analysis.report.campaign.verdicts import advice, badge, verdict_legend
 from unperturbed.common.markup import Cell, Content, Html, table, tag
@@ -65,9 +65,9 @@ def metric_verdicts(result: ConfigurationResult) -> Mapping[str, MetricVerdict]:
             holding.setdefault(name, []).append(change)
     found = {}
     for name, changes in holding.items():
-        verdict = max((change.verdict for change in changes), key=_SERIOUSNESS.__getitem__)
-        serious = [change for change in changes if change.verdict == verdict]
-        found[name] = MetricVerdict(verdict, max(serious, key=change_weight), len(serious), len(changes))
+        worst = max(changes, key=change_weight)
+        serious = sum(change.verdict == worst.verdict for change in changes)
+        found[name] = MetricVerdict(worst.verdict, worst, serious, len(changes))
     return found
 
 
@@ -78,10 +78,7 @@ def ordered_configurations(found: Sequence[ConfigurationResult]) -> list[Configu
 
 
 def metric_rows(found: Sequence[ConfigurationResult], described: Mapping[str, Metric]) -> list[MetricRow]:
-    """Return a row a metric: hardware before software, and among each those without any fault first.
-
-    `found`: The configurations, in the order of the columns.
-    """
+    """Return a row a metric, columns as given: hardware first, and among each those without any fault first."""
     columns = [metric_verdicts(result) for result in found]
     collected = {name for result in found for name in result.software}
     names = dict.fromkeys((*described, *(name for column in columns for name in column), *sorted(collected)))
@@ -135,19 +132,14 @@ def _trusted(rows: Sequence[MetricRow]) -> tuple[list[MetricRow], list[MetricRow
     return checked, trusted, f": {listing([plain_name(row.name) for row in trusted])}" if few else ""
 
 
-def trust_section(
-    content: ReportContent,
-    found: Sequence[ConfigurationResult],
-    index: Mapping[ChangeKey, int],
-    described: Mapping[str, Metric],
-) -> Html | None:
+def trust_section(view: ReportView) -> Html | None:
     """Return the first picture of the page, and below it what to do."""
-    columns = ordered_configurations(found)
-    rows = metric_rows(columns, described)
+    columns = ordered_configurations(view.results)
+    rows = metric_rows(columns, view.described)
     if not columns or not rows:
         return None
     comparing = all_setups(columns)
-    places = {id(result): place for place, result in enumerate(found)}
+    places = {id(result): place for place, result in enumerate(view.results)}
     heads: list[str | tuple[str, str]] = [
         "metric",
         *(
@@ -164,8 +156,8 @@ def trust_section(
     ]
     body: list[list[Cell | Content]] = []
     for row in rows:
-        cells: list[Cell | Content] = [_row_head(row, described)]
-        cells += [_cell(row, result, one, index) for result, one in zip(columns, row.verdicts, strict=True)]
+        cells: list[Cell | Content] = [_row_head(row, view.described)]
+        cells += [_cell(view, row, result, one) for result, one in zip(columns, row.verdicts, strict=True)]
         body.append(cells)
     first_software = next((place for place, row in enumerate(rows) if row.software), len(rows))
     attributes = [{"class_": "begins"} if place == first_software and place else {} for place in range(len(rows))]
@@ -179,15 +171,15 @@ def trust_section(
             "p",
             tag("b", agreement_sentence(rows) if comparing else trust_sentence(rows, len(columns))),
             " A cell shows the most serious verdict of all checks of the metric, and how many checks have it. Click "
-            "it for the worst.",
+            "a cell for the worst change.",
         ),
         verdict_legend(
             reversed(tuple(VERDICT_SIGNS)),
-            tag("li", tag("span", "–", class_="sign"), " collected, not checked; hover: why"),
+            tag("li", tag("span", "–", class_="sign"), " collected, not checked; point at it for the reason"),
         ),
         tag("div", whole, class_="trust compact" if len(columns) > _WIDE else "trust"),
         tag("h3", "What to do"),
-        _what_to_do(columns, content),
+        _what_to_do(columns, view.content),
     )
 
 
@@ -198,9 +190,7 @@ def _row_head(row: MetricRow, described: Mapping[str, Metric]) -> Cell:
     return Cell([plain, " " if code or kind else None, code, kind], title=meaning(row.name, described))
 
 
-def _cell(
-    row: MetricRow, result: ConfigurationResult, found: MetricVerdict | None, index: Mapping[ChangeKey, int]
-) -> Cell:
+def _cell(view: ReportView, row: MetricRow, result: ConfigurationResult, found: MetricVerdict | None) -> Cell:
     if found is None:
         if row.software and row.name not in result.software:
             return Cell("", title=f"{result.configuration} does not collect it", class_="none")
@@ -212,7 +202,7 @@ def _cell(
         tag("span", VERDICT_SIGNS[found.verdict], class_="sign"),
         tag("span", f" {share}", class_="share"),
     ]
-    number = index.get(change_key(result, found.worst))
+    number = view.change_numbers.get(change_key(result, found.worst))
     inside = opening(number, shown, f"{found.verdict}, {share} checks", f"badge {found.verdict}")
     return Cell(inside, -_SERIOUSNESS[found.verdict])
 

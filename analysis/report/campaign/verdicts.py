@@ -73,11 +73,6 @@ def doubts(content: ReportContent) -> Html | None:
     )
 
 
-def by_weight(found: Sequence[ConfigurationResult]) -> list[tuple[int, ConfigurationResult]]:
-    """Return the results with their places, perturbed ones first, unperturbed ones last."""
-    return sorted(enumerate(found), key=lambda pair: SEVERITY.index(pair[1].verdict))
-
-
 def facts_section(content: ReportContent, data: Html | None) -> Html:
     """Return what was run, when and where, notes on it, and a button that saves all numbers."""
     notes = [tag("p", note, class_="note") for note in content.notes]
@@ -153,7 +148,8 @@ def result_section(content: ReportContent, found: Sequence[ConfigurationResult])
             "and the runs below."
         )
         return section("verdicts", "Verdicts", tag("p", said, class_="empty"))
-    cards = [_card(place, result, content) for place, result in by_weight(found)]
+    most_serious_first = sorted(enumerate(found), key=lambda pair: SEVERITY.index(pair[1].verdict))
+    cards = [_card(place, result, content) for place, result in most_serious_first]
     style = "cards even" if len(found) in {2, 4} else "cards"
     return section("verdicts", "Verdicts", verdict_legend(VERDICT_SIGNS), tag("div", cards, class_=style))
 

@@ -107,9 +107,7 @@ def test_a_verdict_that_depends_on_one_node_is_told() -> None:
     assert next(iter(combined.heterogeneity.values())).p < 1e-6
     result = NodeVerdicts((combined,), {"node2": "total of X (p < 0.001)"}, ("A note.",))
     said = " ".join(result.sentences())
-    assert (
-        "the verdict depends on node2; without it, it is unperturbed" in said and "differs from the other nodes" in said
-    )
+    assert "without node2, the verdict would be unperturbed" in said and "differs from those of the other nodes" in said
     assert result.to_frame().height == 6
     told = result.to_dict()
     assert told["nodes"][0]["verdict_without"]["node2"] == "unperturbed" and told["notes"][0] == "A note."

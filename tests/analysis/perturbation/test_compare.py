@@ -98,7 +98,7 @@ def test_a_wider_spread_of_the_checked_runs_is_said():
     compared = compare_runs(
         around(rng, 0.5, 10, spread=0.01), around(rng, 0.5, 5, spread=0.5), intervals=165, alpha=ALPHA
     )
-    assert "times as wide as the reference's" in compared.notes[0]
+    assert "times as much as the reference's" in compared.notes[0]
 
 
 @pytest.mark.parametrize(("k", "r"), [(5, 1), (5, 3), (10, 3), (10, 5), (20, 5)])

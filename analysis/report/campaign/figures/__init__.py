@@ -15,29 +15,9 @@ from dataclasses import dataclass, field, replace
 
 from unperturbed.analysis.pages.chart import Figure
 from unperturbed.analysis.pages.document import frame
-from unperturbed.analysis.perturbation import Change
-from unperturbed.analysis.report.campaign.content import ChangeKey, ConfigurationResult, ReportContent, change_numbers
+from unperturbed.analysis.report.campaign.content import ReportView as ReportView  # what a figure is drawn from
 from unperturbed.common.extensions import records_in
 from unperturbed.common.markup import Content, Html, tag
-
-
-@dataclass(frozen=True)
-class ReportView:
-    """Everything that a figure of the report may show."""
-
-    content: ReportContent  # The content of the report: traces, runs, settings
-    results: Sequence[ConfigurationResult]  # The verdicts, joined by configuration
-    # The changes that the page has details of, the one that weighs most first.
-    listed: Sequence[tuple[ConfigurationResult, Change]] = ()
-
-    @property
-    def baseline(self) -> str:
-        """Return the name of the configuration that all others are compared with; empty where there is no verdict."""
-        return self.results[0].references[0] if self.results and self.results[0].references else ""
-
-    def change_numbers(self) -> Mapping[ChangeKey, int]:
-        """Return the number of each listed change, by which a click on it opens its details."""
-        return change_numbers(self.listed)
 
 
 @dataclass(frozen=True)
@@ -108,10 +88,7 @@ def report_figures() -> tuple[ReportFigure, ...]:
 
 
 def drawn_blocks(view: ReportView) -> Mapping[str, Blocks]:
-    """Draw every figure for which the content has something.
-
-    Result: Section to the name of a figure to its block, in the order of the page.
-    """
+    """Draw every figure for which the content has something: section to name to block, in the order of the page."""
     blocks: dict[str, dict[str, FigureBlock]] = {}
     for record in report_figures():
         block = record.block(view)

@@ -20,9 +20,9 @@ from unperturbed.analysis.pages.chart import (
     short,
     stacked,
 )
-from unperturbed.analysis.perturbation import change_sentence, ranked_changes
+from unperturbed.analysis.perturbation import change_sentence
 from unperturbed.analysis.perturbation.describe import mean_rho
-from unperturbed.analysis.report.campaign.content import described_metrics
+from unperturbed.analysis.report.campaign.content import listed_changes
 from unperturbed.analysis.report.campaign.figures import CaptionedFigure, FigureBlock, ReportFigure, ReportView
 from unperturbed.analysis.report.traces import TICKS, metric_title, mid_times, trace_name
 from unperturbed.common.markup import tag
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from unperturbed.analysis.perturbation import Change
     from unperturbed.analysis.report.campaign.content import ConfigurationResult, ReportContent
-    from unperturbed.collectors.data import Trace
+    from unperturbed.collectors.data import Metric, Trace
 
 _BEFORE_AFTER_POINTS = 400
 
@@ -42,43 +42,36 @@ _Run = tuple[str, "Trace", float]
 
 
 @dataclass(frozen=True)
-class BeforeAfter:
-    """The figure of one change's signals before and after, and what it shows.
-
-    `software` is empty where no software metric came in.
-    """
+class WorstPair:
+    """The change that is shown before and after, by a run of each side; `software` came in, empty where none did."""
 
     result: ConfigurationResult
     change: Change
+    good: _Run
+    spoilt: _Run
     software: str
-    figure: Figure
 
 
-def before_after(content: ReportContent, found: Sequence[ConfigurationResult]) -> BeforeAfter | None:
-    """Draw the two signals of the worst pair: a reference run left, a checked run right.
+def worst_pair(content: ReportContent, found: Sequence[ConfigurationResult]) -> WorstPair | None:
+    """Return the inner change that weighs most among those whose runs' traces are at hand.
 
-    Below is the software metric that came in.
-
-    Figure 5 of Mytkowicz et al., "Understanding Measurement Perturbation in Trace-based Data". The runs are those whose
-    ρ lies nearest to the mean of their configuration; of several software metrics the one with the most events is
-    shown. None when the traces of the pair's runs are not at hand.
+    The runs are those whose ρ lies nearest to the mean of their configuration. Of several software metrics the one with
+    the most events is taken.
     """
     runs = {
         trace_name(trace, configuration, place): trace
         for configuration, traces in content.traces.items()
         for place, trace in enumerate(traces)
     }
-    pairs = [(result, change) for result in found for change in result.of("inner")]
-    order = ranked_changes(change for _, change in pairs)
-    for change in order:
-        result = next(result for result, other in pairs if other is change)
+    for result, change in listed_changes(found):
+        if change.check != "inner":
+            continue
         good = _typical(runs, change.reference_runs, change.reference, change)
         spoilt = _typical(runs, change.observed_runs, change.observed, change)
         if good is not None and spoilt is not None:
             new = [name for name in spoilt[1].names("software") if name not in good[1].metrics]
             software = max(new, key=lambda name: float(np.sum(spoilt[1][name])), default="")
-            figure = _before_after_figure(content, change, result, good, spoilt, software)
-            return BeforeAfter(result, change, software, figure)
+            return WorstPair(result, change, good, spoilt, software)
     return None
 
 
@@ -102,11 +95,13 @@ def _typical(runs: Mapping[str, Trace], names: Sequence[str], rhos: Sequence[flo
 _COLUMNS = ((0.0, 0.47), (0.53, 1.0))
 
 
-def _before_after_figure(
-    content: ReportContent, change: Change, result: ConfigurationResult, good: _Run, spoilt: _Run, software: str
-) -> Figure:
-    described = described_metrics(content)
-    rows = [change.first, change.second, *([software] if software else [])]
+def before_after(pair: WorstPair, described: Mapping[str, Metric]) -> Figure:
+    """Draw the two signals: the reference run left, the checked run right, the new software metric below.
+
+    Figure 5 of Mytkowicz et al., "Understanding Measurement Perturbation in Trace-based Data".
+    """
+    change, good, spoilt = pair.change, pair.good, pair.spoilt
+    rows = [change.first, change.second, *([pair.software] if pair.software else [])]
     heights = [120, 120, 90][: len(rows)]
     domains = stacked(heights, 40)
     longest = max(float(trace.end_ns[-1]) / 1e9 for _, trace, _ in (good, spoilt))
@@ -114,8 +109,8 @@ def _before_after_figure(
         sum(heights) + 40 * (len(rows) - 1) + 140, margin={"l": 72, "r": 16, "t": 80, "b": 50}, showlegend=False
     )
     sides = [
-        (f"Reference ({plot_text(result.references[0], 24)})", good),
-        (f"Checked ({plot_text(result.configuration, 24)})", spoilt),
+        (f"Reference ({plot_text(pair.result.references[0], 24)})", good),
+        (f"Checked ({plot_text(pair.result.configuration, 24)})", spoilt),
     ]
     notes = [
         label(
@@ -178,7 +173,7 @@ def _before_after_line(run: str, trace: Trace, name: str, suffix: str, colour: s
 
 
 def _block(view: ReportView) -> FigureBlock | None:
-    shown = before_after(view.content, view.results)
+    shown = worst_pair(view.content, view.results)
     if shown is None:
         return None
     change = shown.change
@@ -196,11 +191,11 @@ def _block(view: ReportView) -> FigureBlock | None:
     caption = (
         f"Left: a run of the reference. Right: a run of {shown.result.configuration}. Each is the run whose ρ is "
         f"closest to the mean. {software}The panels show events per sampling interval, on the same scale left and "
-        "right. You see the perturbation if the two upper signals move together differently on the right than on "
-        "the left. After figure 5 of the paper."
+        "right. Perturbation shows where the two upper signals move together differently on the right than on the "
+        "left. After figure 5 of the paper."
     )
     text = tag("p", f"{change_sentence(change, shown.result.alpha)}.")
-    return FigureBlock([CaptionedFigure(shown.figure, caption)], heading, text)
+    return FigureBlock([CaptionedFigure(before_after(shown, view.described), caption)], heading, text)
 
 
 BEFORE_AFTER = ReportFigure("before-after", "signals", _block, place=10)

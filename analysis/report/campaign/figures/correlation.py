@@ -6,7 +6,7 @@ Figures 3, 4, 6, 7 and 8 of the paper.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from unperturbed.analysis.metric_names import pair_name
@@ -86,9 +86,21 @@ def _style(pair: tuple[str, str], coloured: Sequence[tuple[str, str]], count: in
     }
 
 
-def _grey_first(pairs: Sequence[tuple[str, str]], coloured: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Order pairs for drawing: what is drawn last lies on top."""
-    return [pair for pair in pairs if pair not in coloured] + list(coloured)
+def _lines(
+    pairs: Sequence[tuple[str, str]],
+    coloured: Sequence[tuple[str, str]],
+    count: int,
+    line: Callable[[tuple[str, str], str], dict[str, Any]],
+) -> list[dict[str, Any]]:
+    """Return a line a pair and scale, its points from `line`; what is drawn last lies on top."""
+    ordered = [pair for pair in pairs if pair not in coloured] + list(coloured)
+    return [
+        {"type": "scatter", "name": plot_text(pair_name(*pair)), "meta": scale}
+        | line(pair, scale)
+        | _style(pair, coloured, count)
+        for scale in SCALES
+        for pair in ordered
+    ]
 
 
 def _scaled(values: Sequence[float], scale: str) -> list[float | None]:
@@ -105,10 +117,7 @@ def _base(height: int, pairs: int, **settings: Any) -> dict[str, Any]:
 
 
 def baseline_by_run(found: Sequence[ConfigurationResult], baseline: str) -> Figure | None:
-    """Draw each pair's ρ over the baseline runs in their order: how far ρ moves when nothing was changed.
-
-    Figure 3 of Mytkowicz et al., section 3.3.
-    """
+    """Draw each pair's ρ over the baseline runs, which nothing changed: figure 3 of Mytkowicz et al., section 3.3."""
     pairs: dict[tuple[str, str], Change] = {}
     for result in found:
         if result.references[:1] == (baseline,):
@@ -119,22 +128,11 @@ def baseline_by_run(found: Sequence[ConfigurationResult], baseline: str) -> Figu
     coloured = [pair for pair in _coloured(found, "inner") if pair in pairs]
     drawn = [pair for pair in changed_pairs(found, "inner") if pair in pairs][:_DRAWN]
     longest = max(pairs.values(), key=lambda change: len(change.reference))
-    data = []
-    for scale in SCALES:
-        for pair in _grey_first(drawn, coloured):
-            change = pairs[pair]
-            data.append(
-                {
-                    "type": "scatter",
-                    "name": plot_text(pair_name(*pair)),
-                    "meta": scale,
-                    "x": {"shared": 0},
-                    "y": _scaled(change.reference, scale),
-                    "hovertext": {"shared": 1},
-                    "hovertemplate": "ρ = %{y:.2f} in run %{hovertext}",
-                    **_style(pair, coloured, len(pairs)),
-                }
-            )
+
+    def line(pair: tuple[str, str], scale: str) -> dict[str, Any]:
+        shown = {"x": {"shared": 0}, "y": _scaled(pairs[pair].reference, scale), "hovertext": {"shared": 1}}
+        return {**shown, "hovertemplate": "ρ = %{y:.2f} in run %{hovertext}"}
+
     runs = len(longest.reference)
     figure = _base(330, len(coloured))
     figure["xaxis"] = axis(
@@ -143,7 +141,7 @@ def baseline_by_run(found: Sequence[ConfigurationResult], baseline: str) -> Figu
     figure["yaxis"] = axis("Spearman's ρ")
     return Figure(
         "baseline-by-run",
-        data,
+        _lines(drawn, coloured, len(pairs), line),
         figure,
         f"Inner correlation of {len(drawn)} pairs of metrics over {runs} runs of the baseline.",
         group="scale",
@@ -191,27 +189,23 @@ def correlation_against_overhead(
     if not added or not pairs:
         return None
     coloured = _coloured(found, check)
-    data = []
-    for scale in SCALES:
-        for pair in _grey_first(pairs, coloured):
-            points = _points(found, check, pair, added, baseline)
-            name = plot_text(pair_name(*pair))
-            style = _style(pair, coloured, len(pairs))
-            data.append(
-                {
-                    "type": "scatter",
-                    "name": name,
-                    "legendgroup": name,
-                    "meta": scale,
-                    "x": short((100 * x for x, _, _ in points), 3),
-                    "y": _scaled([mean_rho(rhos) for _, rhos, _ in points], scale),
-                    "hovertext": [plot_text(configuration) for _, _, configuration in points],
-                    "hovertemplate": "mean ρ = %{y:.2f} in %{hovertext} (%{x:+.2f} %)",
-                    **style,
-                }
-            )
-            if pair in coloured:
-                data.append(_single_runs(points, scale, name, style))
+    points = {pair: _points(found, check, pair, added, baseline) for pair in pairs}
+
+    def line(pair: tuple[str, str], scale: str) -> dict[str, Any]:
+        return {
+            "legendgroup": plot_text(pair_name(*pair)),
+            "x": short((100 * x for x, _, _ in points[pair]), 3),
+            "y": _scaled([mean_rho(rhos) for _, rhos, _ in points[pair]], scale),
+            "hovertext": [plot_text(configuration) for _, _, configuration in points[pair]],
+            "hovertemplate": "mean ρ = %{y:.2f} in %{hovertext} (%{x:+.2f} %)",
+        }
+
+    data = _lines(pairs, coloured, len(pairs), line)
+    data += [
+        _single_runs(points[pair], scale, pair, SERIES[place])
+        for scale in SCALES
+        for place, pair in enumerate(coloured)
+    ]
     span = max(100 * max(added.values()), 0.1)
     figure = _base(360, len(coloured), top=86, shapes=_markers(added), annotations=_names(added, span, baseline))
     low = min(0.0, 100 * min(added.values()))
@@ -252,8 +246,9 @@ def _points(
     return sorted(points, key=lambda point: point[0])
 
 
-def _single_runs(points: Sequence[_Point], scale: str, name: str, style: Mapping[str, Any]) -> dict[str, Any]:
+def _single_runs(points: Sequence[_Point], scale: str, pair: tuple[str, str], colour: str) -> dict[str, Any]:
     """Return the single runs as faint dots, so that the mean's spread can be seen."""
+    name = plot_text(pair_name(*pair))
     dots = [(100 * x, value) for x, rhos, _ in points for value in rhos]
     return scatter(
         "markers",
@@ -263,7 +258,7 @@ def _single_runs(points: Sequence[_Point], scale: str, name: str, style: Mapping
         legendgroup=name,
         showlegend=False,
         meta=scale,
-        marker={"color": style["line"]["color"], "size": 5},
+        marker={"color": colour, "size": 5},
         opacity=0.45,
         hoverinfo="skip",
     )
@@ -299,7 +294,7 @@ def _baseline_block(view: ReportView) -> FigureBlock | None:
         [CaptionedFigure(figure, f"{colour_key(view.results, 'inner')} After figure 3 of the paper.")],
         "Noise: the baseline, run by run",
         [
-            tag("p", "Flat lines mean a quiet set-up. All movement here is noise, and hides any smaller change."),
+            tag("p", "Flat lines mean a quiet set-up. All movement here is noise; it hides smaller changes."),
             tag("ul", [tag("li", sentence) for sentence in steadiness]) if steadiness else "",
         ],
     )
@@ -326,9 +321,7 @@ def _inner_block(view: ReportView) -> FigureBlock | None:
 
 
 def _outer_block(view: ReportView) -> FigureBlock | None:
-    text = (
-        "Each metric is correlated with itself in the reference runs. Near 1, the runs can be read as if they were one."
-    )
+    text = "Each metric is correlated with itself in the reference runs. Near 1, the runs can be read as one."
     return _overhead_block(view, "outer", "Across aligned runs", text, "After figures 7 and 8 of the paper.")
 
 

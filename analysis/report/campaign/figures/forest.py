@@ -43,10 +43,7 @@ _ROW_PX = 19
 
 
 def forest(found: Sequence[ConfigurationResult], index: Mapping[ChangeKey, int], name: str = "forest") -> Figure | None:
-    """Draw every change of one configuration at a time, the one that weighs most on top.
-
-    `index`: A change to its number on the page, for the click that opens its details.
-    """
+    """Draw every change of one configuration at a time, the one that weighs most on top; `index` has their numbers."""
     shown = [result for result in found if result.changes]
     if not shown:
         return None
@@ -123,7 +120,7 @@ def _points(
 
 
 def _block(view: ReportView) -> FigureBlock | None:
-    figure = forest(view.results, view.change_numbers())
+    figure = forest(view.results, view.change_numbers)
     if figure is None:
         return None
     longest = max(len(result.of(check)) for result in view.results for check in ("inner", "outer"))

@@ -13,7 +13,7 @@ from unperturbed.analysis.pages.chart import SERIES, Figure, bucket_means, bucke
 from unperturbed.analysis.pages.document import choice
 from unperturbed.analysis.report.campaign.content import described_metrics
 from unperturbed.analysis.report.campaign.figures import CaptionedFigure, FigureBlock, ReportFigure, ReportView
-from unperturbed.analysis.report.campaign.figures.before_after import before_after
+from unperturbed.analysis.report.campaign.figures.before_after import worst_pair
 from unperturbed.analysis.report.traces import longest_seconds, metric_title, mid_times, panels_over_time, run_line
 from unperturbed.common.markup import tag
 from unperturbed.common.wording import counted
@@ -52,11 +52,7 @@ def _points(content: ReportContent) -> int:
 
 
 def trace_figures(content: ReportContent, first_choice: str) -> dict[str, Figure]:
-    """Draw each configuration's traces: the chosen metric on top, its software metrics beneath, runs overlaid.
-
-    Result: Configuration to figure. All have the same scale for a metric, so that configurations can be compared by
-    eye.
-    """
+    """Draw each configuration's runs, overlaid: the chosen metric, on one scale everywhere, and software metrics."""
     metrics = selectable_metrics(content)
     described = described_metrics(content)
     points = _points(content)
@@ -137,7 +133,7 @@ def _panels(software: Sequence[str], longest: float, traces: Sequence[Trace]) ->
 
 def _block(view: ReportView) -> FigureBlock | None:
     content = view.content
-    worst = before_after(content, view.results)
+    worst = worst_pair(content, view.results)
     metrics = selectable_metrics(content)
     figures = trace_figures(content, worst.change.first if worst else next(iter(metrics), ""))
     if not figures:
@@ -148,7 +144,8 @@ def _block(view: ReportView) -> FigureBlock | None:
         "The same metric in every configuration, on the same scale, with its runs overlaid; software metrics below. "
         f"Runs of one configuration should look alike.{merged}"
     )
-    options = [(name, _option(name)) for name in metrics]
+    plain = {name: plain_name(name) for name in metrics}
+    options = [(name, name if said == name else f"{said} ({name})") for name, said in plain.items()]
     chosen = next(iter(figures.values())).chosen
     return FigureBlock(
         [
@@ -167,11 +164,6 @@ def _extent(traces: Sequence[Trace]) -> str:
     if software > SOFTWARE_SHOWN:
         parts.append(f"the first {SOFTWARE_SHOWN} of {software} software metrics")
     return ", ".join(parts)
-
-
-def _option(name: str) -> str:
-    plain = plain_name(name)
-    return name if plain == name else f"{plain} ({name})"
 
 
 TRACES = ReportFigure("traces", "signals", _block, place=20)

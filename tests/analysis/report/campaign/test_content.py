@@ -49,5 +49,5 @@ def test_a_path_that_does_not_fit_is_refused(path, said):
 
 @pytest.mark.parametrize("series", [[], [1.0, float("nan")]])
 def test_a_series_that_cannot_be_drawn_is_refused(series):
-    with pytest.raises(DataError, match="b has no interval, or one without a number"):
+    with pytest.raises(DataError, match="b has no interval, or a value that is not finite"):
         AlignmentExample("a", "b", "IPC", [1.0], series, [0], [0])

@@ -18,9 +18,14 @@ from unperturbed.analysis.pages.chart import Figure, bucket_means, plot_text, sh
 from unperturbed.analysis.perturbation.describe import mean_rho
 from unperturbed.analysis.perturbation.verdict import Overhead
 from unperturbed.analysis.report.alignment import score_shares
-from unperturbed.analysis.report.campaign.content import ReportContent, configuration_results, listed_changes
+from unperturbed.analysis.report.campaign.content import (
+    ReportContent,
+    configuration_results,
+    described_metrics,
+    listed_changes,
+)
 from unperturbed.analysis.report.campaign.figures import ReportView, drawn_blocks
-from unperturbed.analysis.report.campaign.figures.before_after import before_after
+from unperturbed.analysis.report.campaign.figures.before_after import before_after, worst_pair
 from unperturbed.analysis.report.campaign.figures.correlation import colour_key, total_overheads
 from unperturbed.analysis.report.campaign.figures.traces import neighbours
 
@@ -241,12 +246,13 @@ def test_colour_key_tells_what_is_coloured(content: ReportContent):
 
 def test_before_and_after_shows_the_worst_pair_and_the_software_metric_that_came_in(content: ReportContent):
     found = configuration_results(content)
-    shown = before_after(content, found)
+    shown = worst_pair(content, found)
     assert shown is not None
     assert shown.change == found[-1].worst("inner")
     assert shown.software == "compares"
-    assert [bool(trace["y"]) for trace in shown.figure.data] == [True, True, True, True, False, True]
-    runs = {trace["name"] for trace in shown.figure.data}
+    figure = before_after(shown, described_metrics(content))
+    assert [bool(trace["y"]) for trace in figure.data] == [True, True, True, True, False, True]
+    runs = {trace["name"] for trace in figure.data}
     for run, names, rhos in zip(
         sorted(runs),
         (shown.change.reference_runs, shown.change.observed_runs),
@@ -258,9 +264,9 @@ def test_before_and_after_shows_the_worst_pair_and_the_software_metric_that_came
 
 
 def test_before_and_after_needs_the_traces(content: ReportContent):
-    assert before_after(replace(content, traces={}), configuration_results(content)) is None
+    assert worst_pair(replace(content, traces={}), configuration_results(content)) is None
     without = {name: traces for name, traces in content.traces.items() if name != "heavy"}
-    shown = before_after(replace(content, traces=without), configuration_results(content))
+    shown = worst_pair(replace(content, traces=without), configuration_results(content))
     assert shown is not None
     assert shown.result.configuration == "medium"
 

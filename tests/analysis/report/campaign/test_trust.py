@@ -12,6 +12,7 @@ from unperturbed.analysis.perturbation import VERDICT_SIGNS, Verdict, combine
 from unperturbed.analysis.report.campaign.content import (
     CounterSource,
     ReportContent,
+    ReportView,
     configuration_results,
     described_metrics,
 )
@@ -64,7 +65,7 @@ def test_every_verdict_that_there_is_has_a_cell_and_a_place(name: str):
     assert cell.verdict == name
     assert row.trusted == (name == list(VERDICT_SIGNS)[-1])
     content = ReportContent("x", (verdict("c", a=name),), CounterSource("papi"))
-    html = str(trust_section(content, columns, {}, {}))
+    html = str(trust_section(ReportView(content, columns)))
     assert f'class="badge {name}"' in html
     assert f'<span class="sign">{VERDICT_SIGNS[name]}</span><span class="share"> 1 of 1</span>' in html  # type: ignore[index]
 
@@ -154,5 +155,5 @@ def test_many_configurations_fit_by_their_signs_alone():
         "x", tuple(verdict(f"c{number}", a="unperturbed") for number in range(9)), CounterSource("p")
     )
     found = configuration_results(content)
-    assert 'class="trust compact"' in str(trust_section(content, found, {}, {}))
-    assert 'class="trust"' in str(trust_section(content, found[:8], {}, {}))
+    assert 'class="trust compact"' in str(trust_section(ReportView(content, found)))
+    assert 'class="trust"' in str(trust_section(ReportView(content, found[:8])))
