@@ -1,7 +1,4 @@
-"""Run a campaign from its spec to its last trace: lock its folder, prepare, plan, make one run after the other.
-
-Interrupted anywhere, the same call continues.
-"""
+"""Run a campaign from its spec to its last trace; interrupted anywhere, the same call continues."""
 
 from __future__ import annotations
 
@@ -70,11 +67,10 @@ def prepare_campaign(
     judged: bool = False,
     needed: Needed | None = None,
 ) -> Iterator[tuple[Session, Mapping[str, Sampling], Manifest]]:
-    """Lock the campaign folder and prepare host, builds, pilot and probes. Plans no runs.
+    """Lock the campaign folder and prepare host, builds, pilot and probes; yield how each pass samples. Plans no runs.
 
     `judged`: The runs are of no use without verdicts: refuse metrics in which perturbation cannot show.
     `needed`: Once a run is done, the session has only these configurations of the spec; by default it has all.
-    Result: The session, how each pass samples, and the manifest.
     """
     with lock_campaign(spec, folder, purpose) as manifest:
         session = prepare(spec, folder, manifest, progress, judged=judged, needed=needed)

@@ -53,10 +53,7 @@ def prepare(
     judged: bool = False,
     needed: Needed | None = None,
 ) -> Session:
-    """Prepare everything before the pilot; results of an earlier session are kept.
-
-    `needed`: Once a run is done, only these configurations are built, and those of trial runs that are not made yet.
-    """
+    """Prepare all before the pilot, or keep it; once a run is done, only what is `needed`, or trial runs lack, is built."""
     passes, here = detect_host(spec, manifest, progress)
     if judged:
         check_verdict_possible(spec, passes)
@@ -148,8 +145,7 @@ def build_and_stage(
 ) -> Workspace:
     """Build configurations and stage the input; results of an earlier session are kept.
 
-    `needed`: The configurations to build; by default all, with the untouched program. That one is built too where the
-    input is missing.
+    `needed`: The configurations to build, all by default; the untouched program too where the input is missing.
     """
     if (shared := shared_workspace(spec, manifest)) is not None:
         return shared

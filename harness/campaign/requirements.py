@@ -40,10 +40,9 @@ def refuse_misspelt(spec: CampaignSpec) -> None:
 
 
 def _shared(spec: CampaignSpec) -> tuple[str, ...]:
-    """Return the hardware metrics that every pass holds, so that its runs can be aligned with others'.
+    """Return the hardware metrics that every pass holds, so that its runs can be aligned with others'; none in a sweep.
 
     They are what ends intervals and what `align_on` is made of, and instructions and cycles where the spec has them.
-    Runs of a sweep are not aligned.
     """
     if spec.parameters:
         return ()

@@ -111,9 +111,8 @@ def execute(
 ) -> Trace:
     """Run the program once under its sampler, inside or outside, and write its trace.
 
-    `folder`: The run's folder, empty. Written into it: trace.parquet, stdout, stderr, meta.json.
-    `build`: Folder of the configuration's build; None for a program that was not built here, which gets the sampler by
-    LD_PRELOAD.
+    `folder`: The run's folder, empty; it gets trace.parquet, stdout, stderr and meta.json.
+    `build`: The configuration's build; None for a program that is not built here, which gets the sampler by LD_PRELOAD.
     """
     command, setup = _sampled_command(spec, folder, sampling, build=build, inputs=inputs, pad_bytes=pad_bytes)
     outcome = _launch(command, folder)

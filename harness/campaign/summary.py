@@ -1,7 +1,4 @@
-"""The state of campaigns: runs done, failed and left, whether a process works on one, and its verdicts.
-
-Nothing is written, so that a campaign that runs, or one that another user made, can be looked at.
-"""
+"""The state of campaigns, read without writing, so that one that runs, or is another user's, can be looked at."""
 
 from __future__ import annotations
 

@@ -64,10 +64,7 @@ def require_own(attributes: Mapping[str, Any], state: RunState, campaign: str | 
 
 
 def reopen_lost(folder: Path, manifest: Manifest) -> tuple[str, ...]:
-    """Plan finished runs again whose traces are gone or cut off; return their ids.
-
-    Only the ends of the files are read, so that a campaign of many runs goes on at once.
-    """
+    """Plan finished runs again whose traces are gone or cut off, by the ends of the files alone; return their ids."""
     lost = tuple(state.run.id for state in manifest.runs("done", hosts=False) if is_lost(folder, state))
     manifest.redo(lost)
     return lost
@@ -88,9 +85,7 @@ FACTS = ("run", "configuration", "pass", "repetition", "interval", "start", "dur
 
 
 def scan_intervals(folder: Path, runs: Sequence[RunState], *, campaign: str | None = None) -> pl.LazyFrame:
-    """Return the intervals of a campaign's runs, read when they are collected.
-
-    Each file is checked before: it is whole, as it was written, and of its run.
+    """Return the intervals of a campaign's runs, read when they are collected; each file is checked before.
 
     Result: A row an interval, the runs in the order given: `FACTS`, `begin_ns`, `end_ns`, `overruns`, then one column a
     metric, null where a run has it not.

@@ -79,8 +79,7 @@ def _collect_rarely() -> None:
 class _Interrupt:
     """Raises KeyboardInterrupt at a signal, and remembers it: libraries put other exceptions in its place.
 
-    Where it is raised in a callback that can raise nothing, such as a finalizer, the interpreter would print it and go
-    on. The signal is sent again then, when the callback is over.
+    A callback that can raise nothing, such as a finalizer, would swallow it: the signal is sent again after that.
     """
 
     def __init__(self) -> None:

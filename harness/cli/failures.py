@@ -57,7 +57,6 @@ def require_memory() -> None:
     """Raise HostError where this process's limits of memory are too low for the libraries that analyses need.
 
     It is tried in a process apart: where memory ends, these libraries abort or wait forever, which nothing could catch.
-    Without a limit nothing is tried.
     """
     if all(resource.getrlimit(which)[0] == resource.RLIM_INFINITY for which in _LIMITS.values()):
         return

@@ -124,10 +124,7 @@ def run_and_show_nodes(
 
 
 def cancel_jobs(spec: CampaignSpec, folder: Path, command: str) -> int:
-    """End the jobs of a campaign or search on nodes.
-
-    `command`: The command that resumes it: `run` or `partition`.
-    """
+    """End the jobs of a campaign or search on nodes, which `command` resumes."""
     from unperturbed.harness.nodes.coordinate import cancel
 
     if spec.nodes is None:
@@ -176,10 +173,7 @@ def runs_that_decide(checked: CampaignVerdicts) -> int | None:
 
 
 def show_plan(spec: CampaignSpec, folder: Path, *, as_json: bool) -> int:
-    """Print the plan of a campaign; return 0, or the exit code with which the campaign would be refused.
-
-    `folder`: The campaign's folder, which need not be there. Runs of an earlier session there are counted.
-    """
+    """Print the plan of a campaign; return 0, or the exit code with which the campaign would be refused."""
     from unperturbed.harness.host.doctor import examine
     from unperturbed.harness.studies.readiness import check_spec
 
@@ -209,10 +203,7 @@ def show_plan(spec: CampaignSpec, folder: Path, *, as_json: bool) -> int:
 
 
 def _earlier_session(folder: Path, spec: CampaignSpec) -> tuple[int, list[float]]:
-    """Return how many runs of this spec are done in a folder, and the seconds of a run of each pass.
-
-    Refuse a folder of another campaign.
-    """
+    """Return how many runs of this spec are done in a folder, if it is there, and the seconds of a run of each pass."""
     from unperturbed.harness.campaign.execution import CAMPAIGN, SWEEP, check_owner
     from unperturbed.harness.campaign.manifest import Manifest
     from unperturbed.harness.nodes.shares import SWEEPS, VERDICTS

@@ -34,9 +34,8 @@ def show_judgement(
 ) -> int:
     """Print the verdicts of a campaign; return the exit code.
 
-    `fail_on`: The mildest verdict that counts as failure; by default that of the spec.
-    Result: 1 when runs failed or are missing, which outranks 4; 4 when a configuration has that verdict or a more
-    serious one; else 0.
+    Result: 1 when runs failed or are missing, which outranks 4; 4 when a configuration has the verdict `fail_on` (by
+    default that of the spec) or a more serious one; else 0.
     """
     if as_json:
         print_json(to_json(judgement.content))
@@ -61,12 +60,7 @@ def show_nodes(
     as_json: bool,
     fail_on: VerdictName | None = None,
 ) -> int:
-    """Print the verdicts over nodes; return the exit code.
-
-    `fail_on`: The mildest verdict that counts as failure; by default that of the spec.
-    Result: 1 when runs of judged nodes failed or are missing, which outranks 4; 4 when a configuration has that verdict
-    or a more serious one; else 0.
-    """
+    """Print the verdicts over nodes; return the exit code as `show_judgement`, by the runs of judged nodes."""
     verdicts = judgement.verdicts
     if as_json:
         print_json(verdicts.to_dict())

@@ -1,7 +1,4 @@
-"""Compile the kernels of the analyses ahead of their first use, by small examples of everything that is compiled.
-
-Code is kept in the user's cache (see `unperturbed.analysis.compiling`), so that a first answer waits for none.
-"""
+"""Compile the kernels of the analyses ahead of their first use, by small examples of everything that is compiled."""
 
 from __future__ import annotations
 
@@ -71,10 +68,7 @@ def _compile_with(load: Callable[[], FunctionType]) -> Callable[[], None]:
 
 
 def warm_once(part: str, announce: Callable[[str], None] | None = None) -> None:
-    """Compile a part's kernels where that was never done, before a command's own work and not in the middle of it.
-
-    `announce`: Receives one line where this takes its time; that line is logged where nothing is given.
-    """
+    """Compile a part's kernels before a command's own work, once in all; say so in one line, or log it."""
     stamp = _stamp(part)
     if stamp is None or stamp.exists():
         return

@@ -1,8 +1,8 @@
 """Trial runs of a command, unmeasured: how long it takes, what it prints, which program it becomes, what it calls.
 
 A command is often a script that ends in `exec` (pyenv's `python3`, `zcat`). The sampler stays in the program that a run
-begins with, so the spec names the program that the process becomes. A library function that a binary names need not be
-called with this input, so a run of its own counts the calls.
+begins with, so the spec names the program that the process becomes. A run of its own counts which library functions
+are called with this input.
 """
 
 from __future__ import annotations
@@ -204,11 +204,10 @@ _OWN_SHARE = 0.5
 def try_command(
     spec: CommandSpec, say: Callable[[str], None] = lambda _: None, *, follow: bool = True, counting: bool = True
 ) -> CommandSpec:
-    """Run the program twice, unmeasured, and return the spec with what that showed; once where it takes long.
+    """Run the program twice (once where it takes long), unmeasured; return the spec with what that showed.
 
-    Where the process becomes another program (`exec`), the spec returned is of that program.
-
-    `follow`: Whether to follow `exec`; a tool that starts the program is left as it is.
+    `follow`: Where the process becomes another program (`exec`), return the spec of that one; not of a tool that starts
+    the program.
     """
     with scratch_folder("trial") as place:
         first = _run_once(spec, place, say)

@@ -1,7 +1,6 @@
-"""Common Trace Format 1.8, for babeltrace2 and Trace Compass: a folder with a stream a run.
+"""Common Trace Format 1.8, for babeltrace2 and Trace Compass: a folder with a stream a run, and one of its phases.
 
-An interval is an event at its begin, named by configuration and run; its fields are its length, its overruns and its
-metrics. Phases are a stream of their own, an event where each begins. CTF's names are words of letters, digits and `_`:
+An interval is an event at its begin, named by configuration and run. CTF's names are words of letters, digits and `_`:
 the environment in the metadata has each metric's own name, with what must not be overlooked of it.
 """
 

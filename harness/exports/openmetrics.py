@@ -1,7 +1,7 @@
 """OpenMetrics text: the totals of each run, as Prometheus and its relatives read them.
 
-A metric's name is `unperturbed_` and its own, with `_` for characters that OpenMetrics does not allow; its help has the
-name as it was. Gauges and formulas over intervals have no total and are left out.
+A metric's name is `unperturbed_` and its own, with `_` for what OpenMetrics does not allow; its help has the name as it
+was. Gauges and formulas over intervals have no total and are left out.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Paraver, the trace browser of the Barcelona Supercomputing Center: a task a run, an event type a metric.
 
-Three text files: records (.prv), names of event types and values (.pcf), names of tasks (.row). As in Extrae's traces
-an event stands at the end of what it counts: an interval's counts at its end, since the interval's begin. Presets of
-PAPI have Extrae's event types, so that Paraver's own views of them open; the names of simulated ones say so. Values are
-whole numbers: those of fractional metrics are thousandths.
+Three text files: records (.prv), names of event types and values (.pcf), names of tasks (.row). As in Extrae's traces,
+an interval's counts stand at its end. Presets of PAPI have Extrae's event types, so that Paraver's own views of them
+open; the names of simulated ones say so. Values of fractional metrics are whole thousandths.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Tables: comma-separated values, Apache Parquet, and Arrow's IPC file format (Feather version 2).
 
-CSV has a row an interval, or a table's rows, without what is known about the columns. Parquet keeps everything, as
-campaigns do; what is known of a campaign's metrics (kind, unit, source) is JSON in the file's metadata, under
-`unperturbed.campaign`. Arrow is a table that other tools map into memory as it is.
+CSV and Arrow have names and values alone. Parquet keeps everything; what is known of a campaign's metrics is JSON in
+the file's metadata, under `unperturbed.campaign`.
 """
 
 from __future__ import annotations

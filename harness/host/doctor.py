@@ -1,8 +1,7 @@
 """The doctor: a host by its files of /proc and /sys, its checks, which are found in `checks`, and their findings.
 
-A check is a function in a module of `checks`, made a record by `check`. Another distribution adds one by an entry point
-of the group `unperturbed.host_checks`, which names such a record. The host's root folder may be a recorded tree of
-another host.
+Another distribution adds a check by an entry point of the group `unperturbed.host_checks`, which names a record that
+`check` made. The host's root folder may be a recorded tree of another host.
 """
 
 from __future__ import annotations
@@ -240,14 +239,9 @@ class Examination:
 
 
 def examine(root: Path = REAL) -> Examination:
-    """Look at a host; nothing is changed.
+    """Look at a host, which takes about 1.5 s on a living one; nothing is changed.
 
-    `root`: Folder below which its /proc, /sys and programs lie. On a recorded tree, what only a living host can answer
-    (libpapi's own words, busy processes, pyperf's checks) is left out.
-
-    Notes
-    -----
-    Takes about 1.5 s on a living host: half a second of it watches what else is running.
+    On a recorded tree, libpapi's own words, busy processes and pyperf's checks are left out.
     """
     host = detect_host(root)
     found = records_in("unperturbed.harness.host.checks", HostCheck, group="unperturbed.host_checks")

@@ -219,10 +219,7 @@ class Coordination:
 
 
 def run_on_nodes(spec: CampaignSpec, folder: Path, progress: Progress) -> tuple[str, ...]:
-    """Run a campaign on nodes, or what is left of it.
-
-    Result: A sentence for each part that the campaign ends without, and why.
-    """
+    """Run a campaign on nodes, or what is left of it; return a sentence for each part that it ends without."""
     with coordinated(spec, folder, progress, VERDICTS) as coordination:
         coordination.watch()
         return _missing(coordination)

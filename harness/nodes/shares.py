@@ -1,7 +1,4 @@
-"""The share of each node: which runs it makes, in which folder, which node owns it, and what is left of it.
-
-A `Kind` tells campaigns with verdicts, sweeps and searches apart.
-"""
+"""The share of each node: which runs it makes, in which folder, which node owns it, and what is left of it."""
 
 from __future__ import annotations
 
@@ -66,11 +63,9 @@ def parts_of(folder: Path, count: int) -> tuple[NodePart, ...]:
 
 
 def share_of(spec: CampaignSpec, number: int) -> CampaignSpec:
-    """Return the campaign that one node makes: its share of the runs, in an order of its own.
+    """Return the share of the runs that one node makes, in an order of its own, with the digest of the whole.
 
-    `number`: Number of the part, from 1.
-    Result: With the digest of the whole campaign. A larger total never makes a share smaller. A sweep is dealt out by
-    its points, see `dealt_points`: its share is the sweep itself, at one of them.
+    A larger total never makes a share smaller. A sweep is dealt out by points: its share is the sweep at one of them.
     """
     if spec.nodes is None:
         return spec
@@ -91,13 +86,8 @@ def own_seed(spec: CampaignSpec, number: int) -> int:
 
 
 def dealt_points(spec: CampaignSpec, number: int) -> tuple[int, ...]:
-    """Return the points of a sweep that one node measures, with all their repetitions.
+    """Return the numbers, from 1, of the points of a sweep that one node measures with all their repetitions.
 
-    `number`: Number of the part, from 1.
-    Result: Numbers of the points, from 1, ascending.
-
-    Notes
-    -----
     A randomised block design: of every `count` successive points, each node gets one, at random by the seed. Shares
     differ by one point at most, neighbouring points lie on different nodes, no parameter goes with the node, and
     further points leave the first ones where they are.
@@ -115,10 +105,7 @@ def dealt_points(spec: CampaignSpec, number: int) -> tuple[int, ...]:
 
 @contextmanager
 def reading(part: NodePart) -> Iterator[Manifest]:
-    """Open a part's manifest read-only; a process that was killed may have left it in the middle of a write.
-
-    Result: After what the process left was rolled back, which only a writer can do.
-    """
+    """Open a part's manifest read-only; what a killed process left half written is rolled back, as only a writer can."""
     path = part.folder / "campaign.sqlite"
     try:
         manifest = Manifest(path, read_only=True)
@@ -146,10 +133,7 @@ def recorded_share(manifest: Manifest) -> CampaignSpec | None:
 
 
 def lacks(spec: CampaignSpec, done: Mapping[str, int]) -> tuple[str, ...]:
-    """Return which configurations have too few runs on a node for a comparison there.
-
-    Result: A clause each, as `baseline 3 of 5`; empty where the node can be judged.
-    """
+    """Return which configurations have too few runs on a node to be compared there, each as `baseline 3 of 5`."""
     found = []
     for item in configurations(spec):
         least = LEAST_BASELINE_RUNS if item.name == BASELINE else LEAST_RUNS
@@ -164,12 +148,8 @@ def this_node() -> str:
 
 
 def claim(part: NodePart, others: tuple[NodePart, ...], node: str) -> str:
-    """Claim a part for a node, for good. A part has one owner, and a node one part.
+    """Claim a part for a node, for good; return why the node cannot have it. A part has one owner, and a node one part.
 
-    Result: Why the node cannot have it; empty where it is the node's.
-
-    Notes
-    -----
     link(2) makes the owner's file appear whole, and fails where there is one: also on NFS.
     """
     if part.owner is None:
@@ -233,7 +213,7 @@ def differing_facts(part: NodePart) -> tuple[str, ...]:
 class Requests:
     """Runs that are requested of a part batch after batch, where outcomes decide which run is made next.
 
-    The coordinator alone writes a part's `requests.json`, the node alone its manifest. Batches are only ever added, and
+    Only the coordinator writes a part's `requests.json`, only the node its manifest. Batches are only ever added, and
     each is planned behind those before it, so that a process that is started again finds the same plan.
     """
 

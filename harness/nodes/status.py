@@ -1,7 +1,4 @@
-"""The state of a campaign: runs done and left, the run being made, the time left, and why something waits.
-
-Manifests are opened read-only and no lock is kept, so that a campaign can be looked at while it is measured.
-"""
+"""The state of a campaign, which may be running: manifests are opened read-only, and no lock is kept."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """The work of a node: compare itself with the node that began, claim its part, and make the part's runs.
 
-Each node is compared with its own baseline, so the report shows most differences between nodes and no node is refused
-for them. A node that would run another program or count other metrics is refused, as a mean over nodes would mix two
-things.
+Each node is compared with its own baseline, so most differences between nodes are only reported. A node that would run
+another program or count other metrics is refused, as a mean over nodes would mix two things.
 """
 
 from __future__ import annotations
@@ -74,10 +73,7 @@ def _make_runs(spec: CampaignSpec, part: NodePart, progress: Progress) -> None:
 
 
 def work(folder: Path, progress: Progress, makers: Mapping[str, Maker] = MappingProxyType({})) -> WorkOutcome:
-    """Make the runs of a part, or what is left of them.
-
-    `makers`: What makes the runs of a part, by the purpose of its folder; a plain campaign's need none.
-    """
+    """Make what is left of a part's runs, by the maker for the purpose of its folder; a plain campaign's need none."""
     folder = folder.absolute()
     if folder.parent.name != FOLDER or not (folder / "campaign.sqlite").is_file():
         raise SpecError(f"{folder} is not a part of a campaign; parts are the folders CAMPAIGN/{FOLDER}/01, 02, …")
@@ -144,10 +140,7 @@ def _work(
 def node_facts(
     spec: CampaignSpec, builds: Mapping[str, Path | None], inputs: Path, *, root: Path = REAL
 ) -> dict[str, str]:
-    """Return the facts in which nodes are compared.
-
-    `builds`: Folder of each build, None where nothing is built.
-    """
+    """Return the facts in which nodes are compared."""
     cpuinfo = text(root / "proc/cpuinfo") or ""
     memory = re.search(r"^MemTotal:\s+(\d+)", text(root / "proc/meminfo") or "", re.MULTILINE)
     cpu = root / "sys/devices/system/cpu"
@@ -170,10 +163,7 @@ def node_facts(
 
 
 def differences(first: Mapping[str, str], own: Mapping[str, str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return in which facts two nodes differ: those that refuse a node, and those that are only shown.
-
-    Result: A clause each, such as `kernel: 6.1 there, 6.2 here`.
-    """
+    """Return in which facts two nodes differ, as `kernel: 6.1 there, 6.2 here`: those that refuse a node, and others."""
     hard: list[str] = []
     soft: list[str] = []
     for name in dict.fromkeys((*first, *own)):

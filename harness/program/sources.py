@@ -81,11 +81,8 @@ def _left_out(folder: str, names: list[str]) -> set[str]:
 def debian_source(package: str, cache: Path) -> Path:
     """Fetch and unpack a Debian source package, once for this user; return the unpacked folder.
 
-    The host's own package sources are asked for source packages, with lists and downloads kept in the user's cache:
-    nothing of the system changes.
-
-    `package`: `bzip2`, or with a version `bzip2=1.0.8-5`; `upstream:bzip2` for the upstream source alone, without
-    Debian's patches.
+    Lists and downloads are kept in the user's cache: nothing of the system changes. `package`: `bzip2`, or with a
+    version `bzip2=1.0.8-5`; `upstream:bzip2` for the upstream source alone, without Debian's patches.
     """
     folder = cache / "sources" / package.replace("/", "_")
     unpacked = folder / "unpacked"
@@ -245,10 +242,9 @@ def program_identity(spec: CampaignSpec, source: Path | None) -> str:
     """Return the identity of a campaign's program, which all its configurations share.
 
     It is made of the content of the source and of the input files, the commands (in these, the content of the files
-    that they name), the compilers' names and the environment. What instrumentation adds is no part of it, nor where
-    anything lies. Of a command without a shell only files that are a whole word count by their content.
-
-    `source`: Folder of the source; None for a program that is taken as it is.
+    that they name; without a shell, of those that are a whole word), the compilers' names and the environment. What
+    instrumentation adds is no part of it, nor where anything lies. `source` is None for a program that is taken as it
+    is.
     """
     program = spec.program
     content = hashlib.sha256()

@@ -39,8 +39,7 @@ def merge_campaign(
     of the baseline.
 
     `budget`: Milestones of the anchor that may be used; None for all.
-    `force`: Merge configurations too that the outer check rejects: the correlation of a metric with itself is shown to
-    have changed, by more than the tolerance.
+    `force`: Merge configurations too that the outer check rejects (`_is_rejected`).
     """
     campaign = recorded_campaign(folder)
     with Manifest(folder / "campaign.sqlite") as manifest:
@@ -91,9 +90,7 @@ def merge_campaign(
 
 
 def _is_rejected(change: Change) -> bool:
-    """Tell whether a change is shown, and more likely beyond the tolerance than within: more is not asked of it, as a
-    trace of runs that do different things misleads.
-    """
+    """Tell whether a change is shown, and more likely beyond the tolerance than within; a merged trace could mislead."""
     return change.verdict in SHOWN and abs(change.effect) > change.tolerance
 
 

@@ -131,8 +131,7 @@ def describe_disturbances(states: Sequence[RunState]) -> dict[str, str]:
 def _stolen_share(state: RunState) -> float | None:
     """Return which share of the CPU time in demand was stolen; None where it is not known.
 
-    The kernel sums both times over all processors, and a processor without work has nothing stolen: seconds stolen for
-    each second of the run would grow with the number of processors.
+    The kernel sums both times over all processors: stolen seconds per second of the run would grow with their number.
     """
     stolen, busy = _grown(state, "steal_s"), _grown(state, "busy_s")
     return None if stolen is None or busy is None or stolen <= 0 else stolen / (stolen + busy)

@@ -1,9 +1,4 @@
-"""The reference of the spec for its users, docs/reference/spec.md, from reference.md and the models of the sections.
-
-    python -m unperturbed.harness.spec.docs > docs/reference/spec.md
-
-A test compares the two, so that the page cannot go stale.
-"""
+"""The reference of the spec for its users, docs/reference/spec.md, from reference.md and the models of the sections."""
 
 from __future__ import annotations
 

@@ -119,11 +119,7 @@ _STAND_IN = "perf::instructions"
 
 
 def put_in_perf_metrics(draft: Draft, text: str) -> str:
-    """Replace what a draft asks of perf by formulas, and list their events under `hardware`.
-
-    `draft`: Its data is changed. A metric that cannot be measured here is reported at its place.
-    Result: The text with the formulas that perf was asked for behind it; the same text where it was asked for none.
-    """
+    """Replace what a draft asks of perf by formulas, list their events under `hardware`; return the text with both."""
     measure, derived = draft.value("measure"), draft.value("measure", "derived")
     asked = {
         name: value[len(PERF_METRIC) :].strip()

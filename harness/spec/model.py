@@ -1,7 +1,6 @@
 """Base of the spec's sections: a strict base, marks of fields, the record of a top-level key, and the draft.
 
-The rules that span several fields ask the draft and not the validated model, so that a fault in one field hides no
-fault in another.
+Rules that span several fields ask the draft and not the model, so that a fault in one field hides none in another.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ if TYPE_CHECKING:
 class Section(BaseModel):
     """A mapping of the spec: immutable, strict, without unknown keys.
 
-    Type, default and examples of each `Field`, and its `description` or the text below it, are all that messages, JSON
-    Schema and reference need.
+    Messages, JSON Schema and reference need no more than each field's type, default, examples, and `description` or the
+    text below it.
     """
 
     model_config = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
@@ -72,11 +71,7 @@ def text_or_mapping(value: Any) -> str:
 
 
 def reading(source: Any, convert: Callable[[Any], Any]) -> GetPydanticSchema:
-    """Read YAML as one type, then convert it to another.
-
-    `source`: What the YAML holds; the JSON Schema is that of this type.
-    `convert`: Takes such a value and returns another. The text of a ValueError or SpecError is the message of a fault.
-    """
+    """Read YAML as `source`, whose JSON Schema it has, then convert it; a ValueError or SpecError is a fault."""
 
     def checked(value: Any) -> Any:
         try:
@@ -150,19 +145,10 @@ class SpecKey:
         FieldInfo
             Typed as anything, as pydantic's `Field` is.
         """
-        examples = list(self.examples) or None
-        if self.required:
-            return Field(alias=alias, description=self.help, examples=examples)
-        if self.default is None:
-            return Field(default=None, alias=alias, description=self.help, examples=examples)
-        default = self.default()  # a mapping's fields have defaults of their own
-        return Field(
-            default_factory=self.default,
-            alias=alias,
-            description=self.help,
-            examples=examples,
-            json_schema_extra={"default": default if isinstance(default, int | str) else {}},
-        )
+        default: dict[str, Any] = {} if self.default is None else {"default_factory": self.default}
+        if self.default is None and not self.required:
+            default = {"default": None}
+        return Field(alias=alias, description=self.help, examples=list(self.examples) or None, **default)
 
 
 _MOST_FAULTS_WITH_ADVICE = 200

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from types import MappingProxyType
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Discriminator, Field, PlainValidator, Tag, WithJsonSchema
 
@@ -282,17 +282,15 @@ _TextOrFields = Annotated[
 _CacheValue = Annotated[Cache, reading(_TextOrFields, _to_cache)]
 
 
-def _cache(default: Cache, description: str) -> Any:
-    shown: Any = {"default": format_cache(default)}
-    return Field(default_factory=lambda: default, description=description, json_schema_extra=shown)
-
-
 class MachineFields(Section):
     """The machine that the simulated source simulates: its caches, each by size, ways and line."""
 
-    I1: _CacheValue = _cache(Machine().i1, "First-level instruction cache.")
-    D1: _CacheValue = _cache(Machine().d1, "First-level data cache.")
-    LL: _CacheValue = _cache(Machine().ll, "Last-level cache. PAPI's L2 and L3 presets are counted there.")
+    I1: _CacheValue = Field(default_factory=lambda: Machine().i1)
+    """First-level instruction cache."""
+    D1: _CacheValue = Field(default_factory=lambda: Machine().d1)
+    """First-level data cache."""
+    LL: _CacheValue = Field(default_factory=lambda: Machine().ll)
+    """Last-level cache. PAPI's L2 and L3 presets are counted there."""
 
 
 Simulator = Annotated[Machine, reading(MachineFields, lambda fields: Machine(fields.I1, fields.D1, fields.LL))]

@@ -1,7 +1,7 @@
 """Text of a spec: the forms of names (of metrics, folders, parameters, packages), and placeholders such as `{build}`.
 
-A placeholder is a name in braces; `{parameters.NAME}` is the value of a sweep's parameter. `${NAME}` is left to the
-shell, and `{{name}}` stands for the text `{name}`; braces around anything else are ordinary text.
+`{parameters.NAME}` is the value of a sweep's parameter. `${NAME}` is left to the shell, and `{{name}}` stands for the
+text `{name}`; braces around anything else are ordinary text.
 """
 
 from __future__ import annotations

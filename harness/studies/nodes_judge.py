@@ -1,8 +1,8 @@
 """The judge of a search on several nodes: which node measures a candidate, and what its runs there show.
 
-The search itself is that of one host (`analysis.partition`), in the coordinating process, and goes by outcomes alone.
-What it will ask for next is requested of several nodes at the same time. Which node a candidate is measured on is
-recorded when it is first asked for, in turn, so that a search that was killed and is started again repeats no run.
+The search goes by outcomes alone, as on one host; what it will ask for next is requested of several nodes at the same
+time. The node of a candidate is recorded when it is first asked for, so that a search that is started again repeats no
+run.
 """
 
 from __future__ import annotations
@@ -29,10 +29,7 @@ class PartLostError(Exception):
 
 
 class NodeRuns(SearchRuns):
-    """The runs of a search on one node.
-
-    `session`: Identity of this search's process: runs that failed in an earlier one are tried again.
-    """
+    """The runs of a search on one node; this search's process, `session`, tries again what failed in an earlier one."""
 
     def __init__(self, coordination: Coordination, part: NodePart, session: str, counted: dict[str, bool]) -> None:
         share = SEARCHES.share(coordination.spec, part.number)

@@ -100,11 +100,9 @@ def partition_campaign(
     announce: Callable[[Forecast], None],
     observer: Callable[[Measurement], None],
 ) -> Partitioned:
-    """Search for a partition of a spec's software metrics, or go on with a search.
+    """Search for a partition of a spec's software metrics, or go on with a search; write the plan and its page.
 
-    `plan.yaml`, `plan.json` and `partition.html` are written into the folder.
-
-    Runs that an interrupted search made are not made again: the search depends on their outcomes alone, and so goes the
+    Runs that an interrupted search made are not made again: the search depends on their outcomes alone, and goes the
     same way.
     """
     require("analysis")
@@ -166,10 +164,7 @@ def settings_of(spec: CampaignSpec, search: SearchOptions, seconds_per_run: floa
 class SearchRuns(ABC):
     """The runs of a search on one host or node, each handed out once, in the order in which they were made.
 
-    A search that is started again gets the recorded runs before any is made.
-
     `spec`: The spec with the baselines of this host or node.
-    `folder`: The folder with the runs.
     `manifest`: That of the search, with its candidates.
     `counted`: Software metrics, and whether they counted something; extended here.
     """
@@ -216,10 +211,7 @@ class SearchRuns(ABC):
         return made
 
     def references(self) -> dict[str, Reference]:
-        """Return the baselines that subsets are compared with, from runs that were not returned yet.
-
-        Result: By pass: of those that count a metric that none before counts.
-        """
+        """Return the baselines that subsets are compared with, from new runs: of passes that count a further metric."""
         spec, anchor = self.spec, self.spec.analysis.anchor
         self.request(self.reference_batch)  # together, so that both meet the same drift of the host
         by_name = {name: self._further(name, count) for name, count in self.reference_batch.items()}
@@ -359,10 +351,9 @@ def uneven_note(baseline: Sequence[Trace]) -> tuple[str, ...]:
 
 
 def plan_text(campaign: CampaignSpec, plan: Plan) -> str:
-    """Return the plan as YAML.
+    """Return the plan as YAML: the spec with other subsets, without the metrics that have no certificate.
 
-    It is the spec that was partitioned with other subsets, and without the metrics that have no certificate. Files that
-    it names relative to itself are named from the root, as the plan lies elsewhere.
+    Files that it names relative to itself are named from the root, as the plan lies elsewhere.
     """
     spec: dict[str, Any] = yaml.safe_load(campaign.text)
     held = {metric for subset in plan.subsets for metric in subset.metrics}

@@ -42,10 +42,7 @@ _PAUSE_S = 0.1
 
 
 def nodes_content(spec: CampaignSpec, plan: Plan, parts: Sequence[NodePart]) -> ReportContent:
-    """Gather the content of a plan's page beside the plan.
-
-    Result: Host, settings and example traces are those of the first node; runs are named as `PART/RUN`.
-    """
+    """Gather a plan's page beside the plan: host, settings and example traces are those of the first node."""
     found: list[ReportContent] = []
     places: list[str] = []
     differs: list[str] = []
@@ -93,10 +90,7 @@ def partition_on_nodes(
     announce: Callable[[Forecast], None],
     observer: Callable[[Measurement], None],
 ) -> Partitioned:
-    """Search for a partition of a spec's software metrics on nodes, or go on with a search.
-
-    `spec`: A spec with `nodes`; its subsets are ignored. `baseline_runs` is the total of all nodes.
-    """
+    """Search for a partition on nodes, or go on with a search; the spec's `baseline_runs` is the total of all nodes."""
     require("analysis")
     metrics = wanted_metrics(spec)
     _check(spec)
@@ -144,8 +138,8 @@ def _check(spec: CampaignSpec) -> None:
 def make_search_part(spec: CampaignSpec, part: NodePart, progress: Progress) -> None:
     """Make the runs that are requested of a part, and wait for further requests while there may be any.
 
-    It ends when the search is over, and when no request came for as long as `patience`: the coordinator was killed
-    then. Where parts are executed one after another, it ends as soon as nothing is left to be made.
+    It ends when the search is over, or when no request came for as long as `patience`: the coordinator was killed then.
+    Where parts are executed one after another, it ends as soon as nothing is left to be made.
     """
     share = SEARCHES.share(spec, part.number)
     with prepare_campaign(share, part.folder, progress, purpose=SEARCH, judged=True) as (prepared, samplings, manifest):

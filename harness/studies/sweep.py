@@ -1,9 +1,7 @@
 """Execute a sweep: the program at points of its parameters, natively and counted, to a table of whole runs.
 
-Interrupted anywhere, the same call continues.
-
-A sweep is a campaign in all but its end: the same folder, manifest, lock, retries and limits. There are no intervals
-and no verdicts, so nothing is sampled between a program's begin and its end, and short programs will do.
+Folder, manifest, lock, retries and limits are a campaign's: interrupted anywhere, the same call continues. Nothing is
+sampled between a program's begin and its end, so short programs will do.
 """
 
 from __future__ import annotations
@@ -280,10 +278,7 @@ def _whole(spec: CampaignSpec, step: Step, software_metrics: SoftwareMetrics) ->
 
 
 def run_sweep_on_nodes(spec: CampaignSpec, folder: Path, progress: Progress) -> SweepTable:
-    """Run a sweep on nodes, or what is left of it, and write its table.
-
-    Result: The complete rows of all nodes, and what is missing, with the reason.
-    """
+    """Run a sweep on nodes, or what is left of it; return the rows of all nodes, and what is missing and why."""
     with coordinated(spec, folder, progress, SWEEPS) as coordination:
         try:
             coordination.watch()

@@ -1,9 +1,9 @@
 """The plan of a sweep: its points, the runs at each, and their order.
 
-A point is run natively by the untouched program, once or several times, for its time; once for each pass of the
-hardware metrics, without software metrics; and once with all software metrics. All runs of all points are shuffled
-together by the seed, repetition by repetition, so that drift of the host meets all points alike. Only the first native
-run of a point, which gives the result that its other runs must give, goes before these.
+A point is run natively by the untouched program, for its time; once for each pass of the hardware metrics; and once
+with all software metrics. All runs of all points are shuffled together by the seed, repetition by repetition, so that
+drift of the host meets all points alike; only the first native run of a point, which gives the result that its other
+runs must give, goes before these.
 """
 
 from __future__ import annotations
@@ -38,11 +38,10 @@ class Step:
 
 
 def steps(spec: CampaignSpec, passes: Passes) -> tuple[Step, ...]:
-    """Return the steps at each point, the native ones first.
+    """Return the steps at each point, the native ones first. A metric is taken from the first pass that counts it.
 
     Counters of the operating system are read in the first pass that is not simulated, as a simulator's process has
-    others than the program; where all are simulated, in a step of their own. A metric that several passes count is
-    taken from the first.
+    others than the program; where all are simulated, in a step of their own.
     """
     system, found, taken = spec.measure.os, list(_native_steps(spec.campaign.native_runs)), set[str]()
     counting = [item for item in passes.passes if item.metrics]
@@ -90,12 +89,11 @@ def plan_sweep(
     seed: int,
     before: Sequence[PlannedRun] = (),
 ) -> tuple[PlannedRun, ...]:
-    """Lay out the runs of a sweep, in the order in which they are made.
+    """Lay out the runs of a sweep; ids ascend in the order in which they are made.
 
     `points`: Numbers of the points; on several nodes, of those that this node measures.
     `before`: Runs that were planned earlier. Only the runs beyond them are planned, behind them.
-    Result: Ids ascend in the order of the plan. A block is a repetition of all points; all runs of a point in it have
-    the same size of the environment.
+    Result: A block is a repetition of all points; all runs of a point in it have the same size of the environment.
     """
     chance = random.Random(f"sweep/{seed}/{len(before)}")
     planned = {(run.point, run.repetition, run.pass_name) for run in before}

@@ -83,7 +83,7 @@ def read_recorded(
     """Read the part of a sweep that a manifest holds.
 
     `steps`: Names of the steps of each row; empty where no run was planned.
-    `points`: The points of the sweep, in the order of their numbers.
+    `points`, `own`: The points of the sweep, in the order of their numbers, and the numbers of this part's.
     """
     states: dict[tuple[int, int], dict[str, RunState]] = defaultdict(dict)
     for state in manifest.runs():
@@ -204,11 +204,7 @@ def write_table(
     notes: Sequence[str] = (),
     **facts: Any,
 ) -> SweepTable:
-    """Build one table of the rows that manifests hold, and write it into the campaign's folder.
-
-    `manifest`: That of the whole.
-    `**facts`: Further facts of `table.json`.
-    """
+    """Write the table of the rows that manifests hold into the campaign's folder; `facts` are added to `table.json`."""
     rows = sorted((row for part in recorded for row in part.rows), key=attrgetter("point", "repetition"))
     missing = sorted((row for part in recorded for row in part.missing), key=attrgetter("point", "repetition"))
     metrics = {name: metric for part in recorded for name, metric in part.metrics.items()}

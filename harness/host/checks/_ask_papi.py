@@ -1,10 +1,8 @@
 """Asks libpapi what it can do, in a process of its own: whatever the library does there, the doctor lives on.
 
-Run as a script, without this project's packages, with the path of a library or none. Prints one JSON object: `error`,
-`version` (its own number), `disabled` (perf_event's own words), `presets` and `counters`. Libraries and versions are
-tried as the runtime tries them (`collectors/sources/papi/event_set.c`).
-`collectors.sources.papi` asks PAPI more, by a C program: that needs a compiler and writes to the cache. The
-doctor without a spec needs none and writes nothing.
+Run as a script, without this project's packages, with the path of a library or none; prints one JSON object.
+Libraries and versions are tried as the runtime tries them (`collectors/sources/papi/event_set.c`). The doctor needs no
+compiler and writes nothing, unlike the C program by which `collectors.sources.papi` asks PAPI more.
 """
 
 from __future__ import annotations

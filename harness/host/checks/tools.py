@@ -109,9 +109,8 @@ def libpapi(host: Host) -> Finding:
 
 
 def papi(root: Path, verdict: PapiVerdict | None, *, bundled: bool = False, chosen: str = "") -> Finding:
-    """Return the finding from libpapi's presence and its own report.
+    """Return the finding from libpapi's presence and its own report; None for a report on a recorded tree.
 
-    `verdict`: What libpapi reports; None when it cannot be asked, as on a recorded tree.
     `bundled`: Whether it is the one in python-papi's wheel, used where the system has none.
     """
     version = papi_version(root)

@@ -386,8 +386,8 @@ def points(spec: CampaignSpec) -> tuple[Mapping[str, Value], ...]:
     """Return the points of a sweep, each with its value of every parameter in the order of the spec.
 
     Lists and ranges alone give every combination. Where a parameter is drawn, each point is drawn by the seed, its own
-    number and the parameter's name alone: more points leave the first ones as they are, and so does the order of the
-    parameters in the spec.
+    number and the parameter's name alone: more points, or another order of parameters, leave the first ones as they
+    are.
     """
     parameters, count = spec.parameters, spec.campaign.points
     if count is None:
