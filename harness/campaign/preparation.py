@@ -53,7 +53,7 @@ def prepare(
     judged: bool = False,
     needed: Needed | None = None,
 ) -> Session:
-    """Prepare all before the pilot, or keep it; once a run is done, only what is `needed`, or trial runs lack, is built."""
+    """Prepare all before the pilot, or keep it; once a run is done, only `needed` configurations are built."""
     passes, here = detect_host(spec, manifest, progress)
     if judged:
         check_verdict_possible(spec, passes)

@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, Self
 
-from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderHook, RenderResult
+from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderableType, RenderHook, RenderResult
 from rich.markup import escape
 from rich.segment import Segment
 
@@ -26,9 +26,17 @@ _LINE_EVERY_S = 10.0
 _PIPE_COLUMNS = 1000
 
 
-def terminal(*, stderr: bool = False, whole_rows: bool = False) -> Console:
+class Terminal(Console):
+    """A console on a standard stream."""
+
+    def say(self, *parts: RenderableType, sep: str = " ") -> None:
+        """Print a line, which in a pipe stays one."""
+        self.print(*parts, sep=sep, soft_wrap=True)
+
+
+def terminal(*, stderr: bool = False, whole_rows: bool = False) -> Terminal:
     """Return a console on a standard stream; `whole_rows`: in a pipe a table's row is one line, for grep and awk."""
-    console = Console(file=drawing(sys.stderr if stderr else sys.stdout), highlight=False, emoji=False)
+    console = Terminal(file=drawing(sys.stderr if stderr else sys.stdout), highlight=False, emoji=False)
     if whole_rows and not console.is_terminal:
         console.width = _PIPE_COLUMNS
     console.push_render_hook(_AllVisible())
@@ -184,7 +192,7 @@ class TerminalProgress:
             if event:
                 print_event(event, **facts)
         elif self._show != "none":
-            self._console.print(markup, soft_wrap=True)
+            self._console.say(markup)
 
 
 def chosen_progress(

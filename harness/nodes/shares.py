@@ -105,7 +105,7 @@ def dealt_points(spec: CampaignSpec, number: int) -> tuple[int, ...]:
 
 @contextmanager
 def reading(part: NodePart) -> Iterator[Manifest]:
-    """Open a part's manifest read-only; what a killed process left half written is rolled back, as only a writer can."""
+    """Open a part's manifest read-only, once what a killed process left half written is rolled back."""
     path = part.folder / "campaign.sqlite"
     try:
         manifest = Manifest(path, read_only=True)

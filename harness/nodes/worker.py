@@ -163,7 +163,7 @@ def node_facts(
 
 
 def differences(first: Mapping[str, str], own: Mapping[str, str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return in which facts two nodes differ, as `kernel: 6.1 there, 6.2 here`: those that refuse a node, and others."""
+    """Return in which facts two nodes differ (`kernel: 6.1 there, 6.2 here`): those that refuse a node, and others."""
     hard: list[str] = []
     soft: list[str] = []
     for name in dict.fromkeys((*first, *own)):

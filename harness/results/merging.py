@@ -90,7 +90,7 @@ def merge_campaign(
 
 
 def _is_rejected(change: Change) -> bool:
-    """Tell whether a change is shown, and more likely beyond the tolerance than within; a merged trace could mislead."""
+    """Tell whether a change is shown, and larger than the tolerance: runs that differ make a misleading trace."""
     return change.verdict in SHOWN and abs(change.effect) > change.tolerance
 
 

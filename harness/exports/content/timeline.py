@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def align_runs(runs: ExportedRuns, spec: CampaignSpec) -> tuple[ExportedRuns, tuple[str, ...]]:
-    """Bring all runs to the time axis of one, the first of the anchor's if any; note which paths are not to be trusted."""
+    """Bring all runs to the time axis of one, the first of the anchor's if any; note paths not to be trusted."""
     notes, found = [], []
     reference = next((run for run in runs if run.configuration == ANCHOR), runs.runs[0])
     for run in runs:
