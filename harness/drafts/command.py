@@ -201,13 +201,10 @@ class CommandSpec:
         return f"  interval: {{records: {interval}}}" if interval.isdecimal() else f"  interval: {quoted(interval)}"
 
 
-def describe_command(
-    words: Sequence[str], choices: Choices = Choices(), *, environ: Mapping[str, str] | None = None
-) -> CommandSpec:
+def describe_command(words: Sequence[str], choices: Choices = Choices()) -> CommandSpec:
     """Return the spec that a command line stands for, of a program that is there already."""
-    environ = os.environ if environ is None else environ
-    command = _resolved(words, environ.get("PATH", PROGRAM_PATH))
-    environment = _environment(choices, environ)
+    command = _resolved(words, os.environ.get("PATH", PROGRAM_PATH))
+    environment = _environment(choices.environment)
     libraries = [Path(folder) for folder in environment.get("LD_LIBRARY_PATH", "").split(":") if folder]
     hardware = choose_hardware(choices.hardware, choices.source)
     counted = how_counted(command, Path.cwd(), libraries, choices)
@@ -271,15 +268,15 @@ def _resolved(words: Sequence[str], search: str) -> list[str]:
     return command
 
 
-def _environment(choices: Choices, environ: Mapping[str, str]) -> dict[str, str]:
-    found = {name: environ[name] for name in _PASSED_ON if environ.get(name)}
-    if environ.get("PATH", PROGRAM_PATH) != PROGRAM_PATH:
-        found["PATH"] = environ["PATH"]
-    for text in choices.environment:
+def _environment(asked: Sequence[str]) -> dict[str, str]:
+    found = {name: os.environ[name] for name in _PASSED_ON if os.environ.get(name)}
+    if os.environ.get("PATH", PROGRAM_PATH) != PROGRAM_PATH:
+        found["PATH"] = os.environ["PATH"]
+    for text in asked:
         name, given, value = text.partition("=")
-        if not given and name not in environ:
+        if not given and name not in os.environ:
             raise SpecError(f"--env {name}: the environment has no such variable; give it as {name}=VALUE")
-        found[name] = value if given else environ[name]
+        found[name] = value if given else os.environ[name]
     return found
 
 

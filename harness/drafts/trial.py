@@ -147,16 +147,8 @@ _OFTEN = 100
 """Rarer events leave most intervals without any."""
 
 
-@dataclass(frozen=True)
-class Chosen:
-    """Metrics of a first campaign."""
-
-    metrics: tuple[str, ...]  # Names of software metrics, at most three
-    said: str = ""  # What was left out and why, one sentence; empty where nothing was
-
-
-def choose_counted(counts: Mapping[str, int]) -> Chosen:
-    """Return the metrics that are worth counting: those that happen often, in the order of the candidates."""
+def choose_counted(counts: Mapping[str, int]) -> tuple[tuple[str, ...], str]:
+    """Return at most three metrics that are worth counting, as they happen often, and what was left out and why."""
     often = [name for name, count in counts.items() if count >= _OFTEN][:_MOST]
     # Where nothing happens often, what happens at all still asks whether counting it disturbs.
     chosen = often or sorted((name for name, count in counts.items() if count), key=lambda name: -counts[name])[:_MOST]
@@ -166,7 +158,7 @@ def choose_counted(counts: Mapping[str, int]) -> Chosen:
         *([f"never happens: {', '.join(never)}"] if never else []),
         *([f"rarely happens: {', '.join(rarely)}"] if rarely else []),
     ]
-    return Chosen(tuple(chosen), f"not counted, as it {'; '.join(parts)}" if parts else "")
+    return tuple(chosen), f"not counted, as it {'; '.join(parts)}" if parts else ""
 
 
 def count_once(spec: CampaignSpec, scratch: Path, exit_code: int) -> Mapping[str, int] | None:
@@ -322,15 +314,14 @@ def _with_calls_made(spec: CommandSpec, exit_code: int, place: Path) -> tuple[Co
     counts = count_once(campaign, place, exit_code) if spec.calls else {}
     if counts is None:
         return replace(spec, calls=dict(list(spec.calls.items())[:_MOST])), ()
-    chosen = choose_counted(counts)
-    said = chosen.said
-    if not chosen.metrics:
+    chosen, said = choose_counted(counts)
+    if not chosen:
         said = (
             "the program makes none of the calls that can be counted without building it, so there is nothing to "
             "compare and no verdict; count others with --count F,G, its own functions with a spec (unperturbed init "
             "SOURCE-FOLDER), or compare it with another set-up (unperturbed compare -- A -- B)"
         )
-    return replace(spec, calls={name: spec.calls[name] for name in chosen.metrics}), (said,) if said else ()
+    return replace(spec, calls={name: spec.calls[name] for name in chosen}), (said,) if said else ()
 
 
 def _elsewhere(spec: CommandSpec, run: _Once) -> Iterator[str]:

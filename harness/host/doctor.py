@@ -72,18 +72,15 @@ def ranges(cpus: Iterable[int]) -> str:
     return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
 
 
-def status_field(root: Path, name: str) -> str | None:
-    """Return a field of this process's own status."""
-    for line in (text(root / "proc/self/status") or "").splitlines():
-        key, _, value = line.partition(":")
-        if key == name:
-            return value.strip()
-    return None
+def field(file: Path, name: str) -> str | None:
+    """Return the first value of a name in a file with lines `name: value`."""
+    found = re.search(rf"^{re.escape(name)}[ \t]*:(.*)$", text(file) or "", re.MULTILINE)
+    return None if found is None else found[1].strip()
 
 
 def own_cpus(root: Path) -> tuple[int, ...]:
     """Return the processors that this process, and so the measured program, may run on."""
-    allowed = status_field(root, "Cpus_allowed_list")
+    allowed = field(root / "proc/self/status", "Cpus_allowed_list")
     return cpu_list(allowed if allowed is not None else text(root / "sys/devices/system/cpu/online") or "0")
 
 
@@ -130,7 +127,8 @@ class Host:
 
 def detect_host(root: Path) -> Host:
     """Detect virtual machine, container and rights of the process whose /proc and /sys are below a root."""
-    capabilities = int(status_field(root, "CapEff") or "0", 16)
+    status = root / "proc/self/status"
+    capabilities = int(field(status, "CapEff") or "0", 16)
     user_map = (text(root / "proc/self/uid_map") or "").split()
     nested = bool(user_map) and user_map[-1] != str(_ALL_USERS)
 
@@ -142,16 +140,16 @@ def detect_host(root: Path) -> Host:
         virtual_machine=_virtual_machine(root),
         container=_container(root),
         user_namespace=nested,
-        filtered=status_field(root, "Seccomp") == "2",
+        filtered=field(status, "Seccomp") == "2",
         may_count=has(_CAP_PERFMON, _CAP_SYS_ADMIN),
         may_hurry=has(_CAP_SYS_NICE),
     )
 
 
 def _virtual_machine(root: Path) -> bool:
-    flags = re.search(r"^flags\s*:(.*)$", text(root / "proc/cpuinfo") or "", re.MULTILINE)
+    flags = field(root / "proc/cpuinfo", "flags")
     if flags is not None:
-        return "hypervisor" in flags[1].split()
+        return "hypervisor" in flags.split()
     # Other architectures have no such flag: firmware says it, or nobody does.
     vendor = text(root / "sys/class/dmi/id/sys_vendor") or ""
     hypervisor = (root / "sys/hypervisor/type").exists() or (root / "proc/device-tree/hypervisor").exists()

@@ -23,7 +23,7 @@ from unperturbed.harness.campaign.manifest import Manifest
 from unperturbed.harness.campaign.preparation import shared_workspace
 from unperturbed.harness.campaign.progress import Progress
 from unperturbed.harness.campaign.summary import is_locked
-from unperturbed.harness.host.doctor import REAL, text
+from unperturbed.harness.host.doctor import REAL, field, text
 from unperturbed.harness.nodes.shares import (
     FOLDER,
     OUTCOME,
@@ -79,8 +79,6 @@ def work(folder: Path, progress: Progress, makers: Mapping[str, Maker] = Mapping
         raise SpecError(f"{folder} is not a part of a campaign; parts are the folders CAMPAIGN/{FOLDER}/01, 02, …")
     home = folder.parent.parent
     campaign = whole_campaign(home)
-    if campaign.nodes is None:
-        raise SpecError(f"{home}: its spec has no `nodes`")
     if is_locked(folder):
         raise SpecError(f"{folder}: another process is working on this part")
     part, node = NodePart(int(folder.name), folder), this_node()
@@ -141,15 +139,14 @@ def node_facts(
     spec: CampaignSpec, builds: Mapping[str, Path | None], inputs: Path, *, root: Path = REAL
 ) -> dict[str, str]:
     """Return the facts in which nodes are compared."""
-    cpuinfo = text(root / "proc/cpuinfo") or ""
-    memory = re.search(r"^MemTotal:\s+(\d+)", text(root / "proc/meminfo") or "", re.MULTILINE)
+    cpuinfo, memory = root / "proc/cpuinfo", field(root / "proc/meminfo", "MemTotal")
     cpu = root / "sys/devices/system/cpu"
     pages = re.search(r"\[(\w+)\]", text(root / "sys/kernel/mm/transparent_hugepage/enabled") or "")
     return {
         "architecture": platform.machine(),
-        "processor model": _field(cpuinfo, "model name"),
-        "microcode": _field(cpuinfo, "microcode"),
-        "processors": str(len(re.findall(r"^processor\s*:", cpuinfo, re.MULTILINE)) or "unknown"),
+        "processor model": field(cpuinfo, "model name") or "unknown",
+        "microcode": field(cpuinfo, "microcode") or "unknown",
+        "processors": str(len(re.findall(r"^processor\s*:", text(cpuinfo) or "", re.MULTILINE)) or "unknown"),
         "kernel": text(root / "proc/sys/kernel/osrelease") or "unknown",
         "C library": _c_library(),
         "governor": text(cpu / "cpu0/cpufreq/scaling_governor") or "unknown",
@@ -157,7 +154,7 @@ def node_facts(
         "address randomisation": text(root / "proc/sys/kernel/randomize_va_space") or "unknown",
         "transparent huge pages": pages[1] if pages else "unknown",
         "perf_event_paranoid": text(root / "proc/sys/kernel/perf_event_paranoid") or "unknown",
-        "memory": f"{int(memory[1]) / 2**20:.0f} GiB" if memory else "unknown",
+        "memory": f"{int(memory.split()[0]) / 2**20:.0f} GiB" if memory else "unknown",
         "program and libraries": binaries_digest(spec, builds, inputs),
     }
 
@@ -171,11 +168,6 @@ def differences(first: Mapping[str, str], own: Mapping[str, str]) -> tuple[tuple
         if before != here:
             (hard if name in HARD else soft).append(f"{name}: {before} there, {here} here")
     return tuple(hard), tuple(soft)
-
-
-def _field(cpuinfo: str, name: str) -> str:
-    found = re.search(rf"^{name}\s*:\s*(.+)$", cpuinfo, re.MULTILINE)
-    return found[1].strip() if found else "unknown"
 
 
 def _c_library() -> str:

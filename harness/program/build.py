@@ -93,10 +93,7 @@ def build_configuration(
     `software`: The metrics to compile in; None builds the program as it is, with the plain compiler and no runtime.
     `layouts`: Note the links, so that the program can be had in other layouts (`harness.program.layouts`).
     """
-    tree = folder / "src"
-    if program.build is None:
-        raise SpecError("the program has no build command")
-    marker = folder / "built.json"
+    tree, marker = folder / "src", folder / "built.json"
     key = _key(program, source, software, {"sham": sham, "layouts": layouts})
     built = _read_marker(marker)
     if built.get("key") == key:

@@ -286,10 +286,8 @@ def _predicted(event: Event) -> tuple[float | None, str]:
     """Return the instructions that one event adds, and the same in words."""
     if event.kind == "gauge":
         return 0.0, "no instruction: the variable is read at each sample"
-    machine = platform.machine()
-    number, exact = _INSTRUCTIONS_AN_EVENT.get(machine, (None, None))
-    count = exact if event.threads == "exact" else number
-    words = _COST_IN_WORDS.get((machine, event.threads), "a volatile addition (some 3 to 5 instructions)")
+    volatile = None, "a volatile addition (some 3 to 5 instructions)"
+    count, words = _COST_OF_EVENTS.get((platform.machine(), event.threads), volatile)
     if event.add is not None:
         return None, f"{words}, and what it takes to compute `{event.add}`"
     return count, words
@@ -303,10 +301,9 @@ _COST_OF_CALLS = {
 }
 """Cost that counting adds to a call of a library's function, elsewhere and on AArch64 (docs/evidence/machines.md)."""
 
-_INSTRUCTIONS_AN_EVENT: Mapping[str, tuple[float, float]] = {"x86_64": (1.0, 1.0)}
-_COST_IN_WORDS = {
-    ("x86_64", "plain"): "1 instruction per event",
-    ("x86_64", "exact"): "1 locked instruction per event (some 5 to 10 ns, and more where threads collide)",
+_COST_OF_EVENTS: Mapping[tuple[str, str], tuple[float | None, str]] = {
+    ("x86_64", "plain"): (1.0, "1 instruction per event"),
+    ("x86_64", "exact"): (1.0, "1 locked instruction per event (some 5 to 10 ns, and more where threads collide)"),
 }
 
 

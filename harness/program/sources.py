@@ -17,6 +17,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from unperturbed.common import supervision
+from unperturbed.common.scratch import scratch_folder
 from unperturbed.errors import HostError, SpecError
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.sections.program import PROGRAM_PATH
@@ -109,29 +110,15 @@ def _alone(cache: Path) -> Iterator[None]:
 
 
 def _fetch(package: str, cache: Path, folder: Path) -> None:
-    aside = folder.with_name(f".{folder.name}.aside")
-    shutil.rmtree(aside, ignore_errors=True)
-    aside.mkdir(parents=True)
-    try:
-        _fetch_into(aside, package, cache)
-    except BaseException:
-        shutil.rmtree(aside)
-        raise
-    shutil.rmtree(folder, ignore_errors=True)
-    aside.rename(folder)
-
-
-def _fetch_into(aside: Path, package: str, cache: Path) -> None:
-    options = _apt_options(cache)
-    lists = cache / "apt" / "lists"
-    if not any(lists.glob("*_Sources*")):
-        _apt(options, "update", aside, package)
-    name = package.removeprefix(_UPSTREAM)
-    _apt(options, "source", aside, name, *(["--tar-only"] if name != package else []))
-    if name != package:
-        _unpack_upstream(aside, package)
-    else:
-        _unpack(aside, package)
+    """Fetch and unpack a package into a folder that appears whole or not at all."""
+    options, name = _apt_options(cache), package.removeprefix(_UPSTREAM)
+    with scratch_folder("fetch", folder.parent) as aside:
+        if not any((cache / "apt" / "lists").glob("*_Sources*")):
+            _apt(options, "update", aside, package)
+        _apt(options, "source", aside, name, *(["--tar-only"] if name != package else []))
+        (_unpack if name == package else _unpack_upstream)(aside, package)
+        shutil.rmtree(folder, ignore_errors=True)
+        aside.rename(folder)
 
 
 def _unpack(folder: Path, package: str) -> None:

@@ -11,15 +11,7 @@ import ctypes
 import json
 import sys
 
-_LIBRARIES = (
-    "libpapi.so.7.2",
-    "libpapi.so.7.1",
-    "libpapi.so.7.0",
-    "libpapi.so.7",
-    "libpapi.so.6.0",
-    "libpapi.so.6",
-    "libpapi.so",
-)
+_LIBRARIES = tuple(f"libpapi.so{version}" for version in (".7.2", ".7.1", ".7.0", ".7", ".6.0", ".6", ""))
 _VERSIONS = ((7, 2), (7, 1), (7, 0), (6, 0), (5, 7))
 _PRESETS = 128
 _LIBRARY_VERSION = 21

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from unperturbed.collectors.sources.papi import LIBRARY_VARIABLE
 from unperturbed.common import supervision
 from unperturbed.harness.host.checks import _ask_papi
 from unperturbed.harness.host.checks.counting import core_pmus
-from unperturbed.harness.host.doctor import REAL, Finding, Host, HostCheck, check, find_tool, text
+from unperturbed.harness.host.doctor import REAL, Finding, Host, HostCheck, check, field, find_tool, text
 
 _PAPI = re.compile(r"libpapi\.so(?:\.(\d+(?:\.\d+)*))?")
 _DEFAULT_FOLDERS = ("lib", "usr/lib", "lib64", "usr/lib64")
@@ -194,18 +195,15 @@ def papi_age(host: Host) -> Finding | None:
 
 def _processor(root: Path) -> tuple[str, tuple[int, int]] | None:
     """Return the processor's name and the first PAPI that knows it, when that is a recent one."""
-    described: dict[str, str] = {}
-    for line in (text(root / "proc/cpuinfo") or "").splitlines():
-        key, _, value = line.partition(":")
-        described.setdefault(key.strip(), value.strip())
-    if described.get("CPU implementer") == "0x41":
-        return _ARM.get(int(described.get("CPU part", "0"), 16))
-    family, model = described.get("cpu family"), int(described.get("model") or 0)
-    if described.get("vendor_id") == "AuthenticAMD":
+    described = partial(field, root / "proc/cpuinfo")
+    if described("CPU implementer") == "0x41":
+        return _ARM.get(int(described("CPU part") or "0", 16))
+    vendor, family, model = described("vendor_id"), described("cpu family"), int(described("model") or 0)
+    if vendor == "AuthenticAMD":
         if family == "26":
             return "Zen 5", (7, 2)
         return ("Zen 4", (7, 1)) if family == "25" and model in _ZEN_4 else None
-    return _INTEL.get(model) if described.get("vendor_id") == "GenuineIntel" and family == "6" else None
+    return _INTEL.get(model) if vendor == "GenuineIntel" and family == "6" else None
 
 
 @check("valgrind", "counting", rank=60)
