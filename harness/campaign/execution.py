@@ -24,7 +24,7 @@ from unperturbed.harness.campaign.preparation import Needed, make_empty_folder, 
 from unperturbed.harness.campaign.progress import Durations, Estimate, Progress
 from unperturbed.harness.campaign.run import Sampling
 from unperturbed.harness.campaign.session import Session, execute_in, first_layout_of, make_layouts, software_metrics_in
-from unperturbed.harness.campaign.traces import is_lost, lost_note, reopen_lost
+from unperturbed.harness.campaign.traces import is_lost, reopen_lost
 from unperturbed.harness.host import state as host
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.load import changed_keys
@@ -43,8 +43,7 @@ def run_campaign(spec: CampaignSpec, folder: Path, progress: Progress) -> None:
     with prepare_campaign(spec, folder, progress, needed=_open_configurations) as (session, samplings, manifest):
         _plan(spec, list(session.passes), manifest)
         manifest.reopen()
-        if lost := reopen_lost(folder, manifest):
-            progress.note(lost_note(lost))
+        reopen_lost(folder, manifest, progress)
         execute_plan(session, samplings, manifest, progress)
 
 
@@ -148,7 +147,7 @@ def execute_plan(
     progress: Progress,
 ) -> None:
     """Execute every planned run of the spec's configurations and of others that the session has."""
-    names = dict.fromkeys([*(item.name for item in configurations(session.spec)), *session.built])
+    names = session.configurations
     states = [state for state in manifest.runs(hosts=False) if state.run.configuration in names]
     planned = [state.run for state in states if state.state == "planned"]
     if manifest.fact("shared") is None:  # else whoever built has linked them, for all nodes

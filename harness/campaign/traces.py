@@ -18,6 +18,8 @@ from unperturbed.harness.campaign.manifest import Manifest, RunState
 if TYPE_CHECKING:
     import polars as pl
 
+    from unperturbed.harness.campaign.progress import Progress
+
 _NAMED = 5
 
 
@@ -63,21 +65,17 @@ def require_own(attributes: Mapping[str, Any], state: RunState, campaign: str | 
             raise DataError(f"{path} is the trace of {recorded}, not the one planned by this folder's manifest")
 
 
-def reopen_lost(folder: Path, manifest: Manifest) -> tuple[str, ...]:
-    """Plan finished runs again whose traces are gone or cut off, by the ends of the files alone; return their ids."""
-    lost = tuple(state.run.id for state in manifest.runs("done", hosts=False) if is_lost(folder, state))
+def reopen_lost(folder: Path, manifest: Manifest, progress: Progress) -> None:
+    """Plan finished runs again whose traces are gone or cut off, by the ends of the files alone."""
+    lost = [state.run.id for state in manifest.runs("done", hosts=False) if is_lost(folder, state)]
     manifest.redo(lost)
-    return lost
+    if lost:
+        progress.note(f"the traces of {counted(len(lost), 'run')} are lost and measured again: {listing(lost)}")
 
 
 def is_lost(folder: Path, state: RunState) -> bool:
     """Return whether the trace of a finished run is gone or cut off."""
     return not is_whole_parquet(trace_file(folder, state.run.id))
-
-
-def lost_note(runs: tuple[str, ...]) -> str:
-    """Return the note on runs that are made again."""
-    return f"the traces of {counted(len(runs), 'run')} are lost and measured again: {listing(runs)}"
 
 
 FACTS = ("run", "configuration", "pass", "repetition", "interval", "start", "duration")

@@ -205,20 +205,15 @@ def describe_command(words: Sequence[str], choices: Choices = Choices()) -> Comm
     """Return the spec that a command line stands for, of a program that is there already."""
     command = _resolved(words, os.environ.get("PATH", PROGRAM_PATH))
     environment = _environment(choices.environment)
-    libraries = [Path(folder) for folder in environment.get("LD_LIBRARY_PATH", "").split(":") if folder]
-    hardware = choose_hardware(choices.hardware, choices.source)
-    counted = how_counted(command, Path.cwd(), libraries, choices)
     return CommandSpec(
         campaign_name(choices.name or called(words)),
         tuple(command),
         Path.cwd(),
         environment,
         choose_stdin(choices.stdin),
-        hardware,
-        counted.calls,
-        choices,
-        counted.static,
-        counted.threaded,
+        choose_hardware(choices.hardware, choices.source),
+        choices=choices,
+        **how_counted(command, Path.cwd(), environment, choices)._asdict(),
     )
 
 
@@ -230,9 +225,10 @@ class Counted(NamedTuple):
     threaded: bool
 
 
-def how_counted(command: Sequence[str], folder: Path, libraries: Sequence[Path], choices: Choices) -> Counted:
+def how_counted(command: Sequence[str], folder: Path, environment: Mapping[str, str], choices: Choices) -> Counted:
     """Return how the program of a command can be counted."""
     program = Path(command[0])
+    libraries = [Path(place) for place in environment.get("LD_LIBRARY_PATH", "").split(":") if place]
     calls: Mapping[str, str] = {f"calls_{name.strip('_')}": name for name in choices.calls} or {
         f"calls_{name.removeprefix(_OF_SCRIPT).replace('.', '_').strip('_')}": name
         for name in functions_of_script(command, folder)

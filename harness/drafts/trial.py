@@ -293,18 +293,9 @@ def _becoming(spec: CommandSpec, image: Image, before: Mapping[str, str]) -> Com
     scratch = before["HOME"]
     changed = {name: text for name, text in image.changed_environment(before).items() if scratch not in text}
     environment = {**spec.environment, **changed}
-    libraries = [Path(folder) for folder in environment.get("LD_LIBRARY_PATH", "").split(":") if folder]
     words = (str(image.path), *image.words[1:])
-    counted = how_counted(words, image.folder, libraries, spec.choices)
-    return replace(
-        spec,
-        words=words,
-        folder=image.folder,
-        environment=environment,
-        calls=counted.calls,
-        static=counted.static,
-        threaded=counted.threaded,
-    )
+    counted = how_counted(words, image.folder, environment, spec.choices)
+    return replace(spec, words=words, folder=image.folder, environment=environment, **counted._asdict())
 
 
 def _with_calls_made(spec: CommandSpec, exit_code: int, place: Path) -> tuple[CommandSpec, tuple[str, ...]]:

@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from unperturbed.common.scratch import scratch_file, write_whole
+from unperturbed.common.wording import listing
 from unperturbed.errors import SpecError
 from unperturbed.harness.campaign.execution import CAMPAIGN, SEARCH, SWEEP
 from unperturbed.harness.campaign.manifest import Manifest
@@ -55,6 +56,11 @@ class NodePart:
         """Return the node that makes its runs; None where no node has claimed it."""
         content = read_json(self.folder / "owner.json")
         return None if content is None else str(content.get("node", ""))
+
+    @property
+    def label(self) -> str:
+        """Return the node that makes its runs, or which part it is."""
+        return self.owner or f"part {self.name}"
 
 
 def parts_of(folder: Path, count: int) -> tuple[NodePart, ...]:
@@ -203,10 +209,16 @@ def done_runs(manifest: Manifest) -> dict[str, int]:
     return {name: min(by_pass.values()) for name, by_pass in found.items()}
 
 
-def differing_facts(part: NodePart) -> tuple[str, ...]:
+def differing_facts(part: NodePart) -> list[str]:
     """Return the differences between the node of a part and the node that began, a clause each."""
     known = read_json(part.folder / "facts.json") or {}
-    return tuple(str(one) for one in known.get("differs", ()))
+    return [str(one) for one in known.get("differs", ())]
+
+
+def difference_notes(part: NodePart) -> list[str]:
+    """Return them in a sentence; none where there are none."""
+    differs = differing_facts(part)
+    return [f"{part.label} differs from the node that began in {listing(differs)}."] if differs else []
 
 
 @dataclass(frozen=True)

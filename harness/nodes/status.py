@@ -101,16 +101,8 @@ class CampaignStatus:
             {**asdict(part), "folder": str(part.folder), "runs": dict(part.runs), "planned": part.planned}
             for part in self.parts
         ]
-        return {
-            "folder": str(self.folder),
-            "name": self.name,
-            "purpose": self.purpose,
-            "begun": self.begun,
-            "runs": dict(self.runs),
-            "planned": sum(self.runs.values()),
-            "seconds_left": self.seconds_left,
-            "parts": parts,
-        }
+        runs = {"runs": dict(self.runs), "planned": sum(self.runs.values()), "seconds_left": self.seconds_left}
+        return {**vars(self), **runs, "folder": str(self.folder), "parts": parts}
 
 
 def read_status(folder: Path) -> CampaignStatus:

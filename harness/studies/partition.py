@@ -38,7 +38,7 @@ from unperturbed.harness.campaign.plan import Configuration, PlannedRun, baselin
 from unperturbed.harness.campaign.progress import Progress
 from unperturbed.harness.campaign.run import Sampling
 from unperturbed.harness.campaign.session import Session
-from unperturbed.harness.campaign.traces import lost_note, reopen_lost, trace_file
+from unperturbed.harness.campaign.traces import reopen_lost, trace_file
 from unperturbed.harness.results.check import align_on, hardware_metrics
 from unperturbed.harness.results.recorded import read_traces
 from unperturbed.harness.results.reporting import partition_content
@@ -115,8 +115,7 @@ def partition_campaign(
         manifest,
     ):
         manifest.reopen()
-        if lost := reopen_lost(folder, manifest):
-            progress.note(lost_note(lost))
+        reopen_lost(folder, manifest, progress)
         runs = _RunsHere(session, samplings, manifest, progress)
         if not manifest.has_done():  # a faulty event is reported before hours of baseline runs
             runs.build(candidate_name(manifest, metrics))
@@ -133,15 +132,15 @@ def partition_campaign(
         plan = search(metrics, judge, settings, strategy=how.strategy, tolerance=judge.tolerance, observer=observer)
         notes = (*silent_notes(metrics, runs.counted), *runs.against)
         content = partition_content(spec, plan, read_traces(folder, manifest), manifest)
-        write_plan(spec, folder, plan, replace(content, notes=(*notes, *content.notes)))
+        write_plan(spec, folder, plan, content, notes)
     return Partitioned(plan, runs.failed, notes)
 
 
-def write_plan(spec: CampaignSpec, folder: Path, plan: Plan, content: ReportContent) -> None:
+def write_plan(spec: CampaignSpec, folder: Path, plan: Plan, content: ReportContent, notes: Sequence[str]) -> None:
     """Write `plan.json`, `plan.yaml` and `partition.html` into the folder of a search."""
     write_whole(folder / "plan.json", json.dumps(plan.to_json(), indent=1, ensure_ascii=False))
     write_whole(folder / "plan.yaml", plan_text(spec, plan))
-    write_partition(folder / "partition.html", content, plan)
+    write_partition(folder / "partition.html", replace(content, notes=(*notes, *content.notes)), plan)
 
 
 def settings_of(spec: CampaignSpec, search: SearchOptions, seconds_per_run: float | None) -> SearchSettings:

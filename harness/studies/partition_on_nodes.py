@@ -19,10 +19,10 @@ from unperturbed.harness.campaign.manifest import Manifest
 from unperturbed.harness.campaign.pilot import with_configuration
 from unperturbed.harness.campaign.plan import Configuration, baselines_alone, plan_batch
 from unperturbed.harness.campaign.progress import Progress
-from unperturbed.harness.campaign.traces import lost_note, reopen_lost
+from unperturbed.harness.campaign.traces import reopen_lost
 from unperturbed.harness.nodes.coordinate import coordinated
 from unperturbed.harness.nodes.engines import engine_of
-from unperturbed.harness.nodes.shares import SEARCHES, NodePart, Requests, differing_facts, read_requests, reading
+from unperturbed.harness.nodes.shares import SEARCHES, NodePart, Requests, difference_notes, read_requests, reading
 from unperturbed.harness.results.recorded import Traces, read_traces
 from unperturbed.harness.results.reporting import partition_content
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
@@ -55,8 +55,7 @@ def nodes_content(spec: CampaignSpec, plan: Plan, parts: Sequence[NodePart]) -> 
         rows = tuple(replace(row, run=f"{part.name}/{row.run}") for row in content.runs)
         found.append(replace(content, runs=rows))
         places.append(f"{part.name} was made by {part.owner}")
-        if differences := differing_facts(part):
-            differs.append(f"{part.owner} differs from the node that began in {listing(differences)}.")
+        differs += difference_notes(part)
     if not found:
         raise RunError("no node has a finished run")
     where = f"Runs are named by part and number. Part {listing(places)}. Each subset was measured on one node."
@@ -119,7 +118,7 @@ def partition_on_nodes(
             judge.end()
         notes = (*silent_notes(metrics, judge.counted), *judge.notes())
         content = nodes_content(spec, plan, coordination.parts)
-        write_plan(spec, folder, plan, replace(content, notes=(*notes, *content.notes)))
+        write_plan(spec, folder, plan, content, notes)
     return Partitioned(plan, judge.failed, notes)
 
 
@@ -176,8 +175,7 @@ def _begin_session(folder: Path, manifest: Manifest, progress: Progress, session
     """Try again what failed or was lost, as another coordinator is here."""
     if session:
         manifest.reopen()
-        if lost := reopen_lost(folder, manifest):
-            progress.note(lost_note(lost))
+        reopen_lost(folder, manifest, progress)
     manifest.set_facts(session=session)
 
 

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from unperturbed.collectors.passes import Passes
-from unperturbed.common.wording import listing
 from unperturbed.errors import HostError, RunError
 from unperturbed.harness.campaign.execution import SWEEP, Attempt, RunQueue, RunResult, lock_campaign
 from unperturbed.harness.campaign.manifest import Manifest, RunState
@@ -29,6 +28,7 @@ from unperturbed.harness.nodes.shares import (
     SWEEPS,
     NodePart,
     dealt_points,
+    difference_notes,
     differing_facts,
     own_seed,
     read_json,
@@ -193,8 +193,7 @@ class _SweepQueue(RunQueue):
         super().__init__(
             session, planned, manifest, progress, total=len(states), durations=durations, make=self._make_at_point
         )
-        self._session, self._untouched, self._steps, self._points = session, untouched, steps, points
-        self._manifest = manifest
+        self._untouched, self._steps, self._points = untouched, steps, points
         self._failed: dict[int, str] = {}
         # The result that each point must give, by its first native run.
         totals = manifest.totals()
@@ -214,7 +213,7 @@ class _SweepQueue(RunQueue):
         point = run.point
         if point in self._expected:
             return
-        self._failed[point] = error = self._manifest.failures()[-1].error
+        self._failed[point] = error = self.manifest.failures()[-1].error
         if not self._expected and len(self._failed) >= _FEWEST_POINTS:
             raise RunError(
                 f"the program failed at each of the first {len(self._failed)} points, so the sweep stops. The last "
@@ -223,7 +222,7 @@ class _SweepQueue(RunQueue):
 
     def _make_at_point(self, run: PlannedRun, attempt: Attempt) -> RunResult:
         values = self._points[run.point - 1]
-        session = replace(self._session, spec=self._session.spec.at_point(values))
+        session = replace(self.session, spec=self.session.spec.at_point(values))
         if run.configuration == REFERENCE:
             return self._run_native(session, run, attempt)
         return self._run_counted(replace(session, expected=self._expected[run.point]), run, attempt, dict(values))
@@ -265,8 +264,8 @@ class _SweepQueue(RunQueue):
             host_before=attempt.host_before,
         )
         wanted = (*step.metrics, *step.software)
-        if self._manifest.fact(f"columns:{step.name}") is None:
-            self._manifest.set_facts(**{f"columns:{step.name}": [asdict(trace.metrics[name]) for name in wanted]})
+        if self.manifest.fact(f"columns:{step.name}") is None:
+            self.manifest.set_facts(**{f"columns:{step.name}": [asdict(trace.metrics[name]) for name in wanted]})
         totals: dict[str, Any] = {name: trace[name].item() for name in wanted}
         return RunResult(trace.attributes["seconds"], len(trace), totals)
 
@@ -304,12 +303,11 @@ def _join(coordination: Coordination, folder: Path) -> SweepTable:
     for part in coordination.parts:
         why = coordination.given_up.get(part.number, "")
         lost = f"part {part.name} ended before: {why}" if why else ""
-        node, own, differs = part.owner or f"part {part.name}", dealt_points(spec, part.number), differing_facts(part)
+        node, own = part.label, dealt_points(spec, part.number)
         with reading(part) as manifest:
             names = tuple(manifest.fact("steps") or ())
             recorded.append(read_recorded(spec, manifest, names, every, own, node=node, lost=lost))
             host = manifest.fact("host")
-        nodes.append({"node": node, "part": part.name, "host": host, "differs": list(differs)})
-        if differs:
-            notes.append(f"{node} differs from the node that began in {listing(differs)}.")
+        nodes.append({"node": node, "part": part.name, "host": host, "differs": differing_facts(part)})
+        notes += difference_notes(part)
     return write_table(spec, folder, coordination.manifest, recorded, notes=notes, host=None, nodes=nodes)

@@ -213,13 +213,13 @@ def write_table(
     frame, columns = _frame(spec, rows, metrics)
     times = [part.starting for part in recorded if part.starting is not None]
     starting = {name: max(each[name] for each in times) for name in times[0]} if times else None
-    every_note = [*notes, *_notes(frame, columns, starting)]
+    every_note = list(notes)
     if fewer:
-        every_note.insert(
-            len(notes),
+        every_note.append(
             f"In {fewer} of {len(rows)} rows the times are the minimum of fewer than {asked} runs: not all were made "
-            "yet.",
+            "yet."
         )
+    every_note += _notes(frame, columns, starting)
     facts = {
         "name": spec.name,
         "program": manifest.fact("program"),
