@@ -30,12 +30,9 @@ from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.load import changed_keys
 from unperturbed.harness.spec.sections.campaign import PILOT
 
-CAMPAIGN = "a campaign"
-"""The purpose of a folder whose runs the spec plans."""
-SWEEP = "a sweep"
-"""The purpose of a folder whose runs end in a table."""
-SEARCH = "a search for a partition"
-"""The purpose of a folder whose runs were chosen by the outcomes of those before."""
+CAMPAIGN = "a campaign"  # The purpose of a folder whose runs the spec plans
+SWEEP = "a sweep"  # The purpose of a folder whose runs end in a table
+SEARCH = "a search for a partition"  # The purpose of a folder whose runs were chosen by the outcomes of those before
 
 
 def run_campaign(spec: CampaignSpec, folder: Path, progress: Progress) -> None:

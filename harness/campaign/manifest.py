@@ -96,8 +96,7 @@ _NONE = frozenset(("started", "seconds", "intervals"))
 _NO_DAMAGE = ("locked", "busy", "full", "disk I/O", "unable to open", "readonly")
 """Words in SQLite's messages on a file that is whole."""
 
-_ID = re.compile(r"\w[\w.-]*")
-"""Allowed names of a run's folder: none can lead elsewhere."""
+_ID = re.compile(r"\w[\w.-]*")  # Allowed names of a run's folder: none can lead elsewhere
 
 
 @dataclass(frozen=True)

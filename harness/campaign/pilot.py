@@ -29,8 +29,7 @@ _PILOT_CAPACITY = 1 << 17
 _PILOT_INTERVAL_NS = 20_000_000
 _REHEARSAL_TIMES, _REHEARSAL_SLACK_S = 20, 10
 """With probes, a program is stopped after so many times the duration of the pilot and so many seconds more."""
-_JIFFIES = 2
-"""An interval of CPU time is at least two of the kernel's jiffies: below, its length is mostly rounding."""
+_JIFFIES = 2  # An interval of CPU time is at least two of the kernel's jiffies: below, its length is mostly rounding
 
 
 def _clock(spec: CampaignSpec, source: str) -> str:

@@ -17,8 +17,7 @@ from typing import Literal
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.sections.campaign import ANCHOR, BASELINE, SHAM_PREFIX
 
-PAD_BYTES = 4096
-"""The environment grows by up to a page: every offset of the stack within a page occurs."""
+PAD_BYTES = 4096  # The environment grows by up to a page: every offset of the stack within a page occurs
 
 NATIVE = "native"
 """Pass of a sweep's run of the untouched program that gives the result which the point's other runs must give."""

@@ -43,8 +43,7 @@ _UNSEEN_NS = 300_000_000
 _UNSEEN_SHARE = 0.1
 """How much of a run's end may be without records: releasing a large program's memory takes time."""
 _ANY_RESULT = "any"
-_KILLED = 128
-"""Exit codes above this stand for a signal, as in the shell."""
+_KILLED = 128  # Exit codes above this stand for a signal, as in the shell
 
 
 @dataclass(frozen=True)

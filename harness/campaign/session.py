@@ -28,8 +28,7 @@ from unperturbed.harness.spec.sections.campaign import REFERENCE
 UNTOUCHED = Configuration(REFERENCE, (), 1)
 """The program as the plain compiler builds it, which gives the result that all others must give."""
 
-_LAYOUTS_A_PART = 10_000
-"""More than a node makes runs of a configuration."""
+_LAYOUTS_A_PART = 10_000  # More than a node makes runs of a configuration
 _DECIMAL, _LETTERS = 100, "abcdefghijklmnopqrstuvwxyz"
 _SIGNS = "0123456789" + _LETTERS
 

@@ -15,9 +15,7 @@ from typing import Any, Literal
 from unperturbed.errors import SpecError
 from unperturbed.harness.campaign.manifest import Manifest, State
 
-HOME = Path("campaigns")
-"""Where campaigns are kept, in the current folder, unless a folder is given."""
-
+HOME = Path("campaigns")  # Where campaigns are kept, in the current folder, unless a folder is given
 _DEEPEST = 4
 _SKIPPED = frozenset({"builds", "runs", "inputs", "node_modules", "__pycache__"})
 

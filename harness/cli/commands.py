@@ -27,8 +27,7 @@ ROOMS = {
 }
 """The folders that hold commands, and the heading of each in the help."""
 
-GROUP = "unperturbed.commands"
-"""The entry points by which other distributions add commands."""
+GROUP = "unperturbed.commands"  # The entry points by which other distributions add commands
 
 
 class Command(Protocol):

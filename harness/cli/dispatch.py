@@ -24,8 +24,7 @@ from unperturbed.harness.cli.streams import prepare_streams, print_event
 INTERRUPTED = 130
 _OUTPUTS = {"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/tty"}
 _SOON_S = 0.01
-_MANY_OBJECTS = 50_000
-"""New objects that trigger a garbage collection: more than loading a command's modules creates."""
+_MANY_OBJECTS = 50_000  # New objects that trigger a garbage collection: more than loading a command's modules creates
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -65,8 +65,7 @@ _OPTION_OF = {
 }
 """Options of other tools, and what they are called here."""
 
-_ALIKE = 75
-"""Least similarity of an option that is suggested: that of `--output` and `--out`."""
+_ALIKE = 75  # Least similarity of an option that is suggested: that of `--output` and `--out`
 
 
 class RegisteredNames:

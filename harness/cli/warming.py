@@ -50,8 +50,7 @@ def recurring_phases(seed: int) -> Iterator[Trace]:
         yield Trace.from_columns(metrics, columns, begin_ns=ends - 1_000_000, end_ns=ends)
 
 
-GROUP = "unperturbed.kernels"
-"""The entry points of functions that compile a part's loops."""
+GROUP = "unperturbed.kernels"  # The entry points of functions that compile a part's loops
 
 
 def warmers() -> Mapping[str, Callable[[], None]]:

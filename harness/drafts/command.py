@@ -36,8 +36,7 @@ _SLOWDOWN, _LEAST_TIMEOUT_S = 100, 600
 _LEAST_S, _LEAST_SIMULATED_S = 0.01, 0.015
 """Shorter programs have too few intervals of the least length for a correlation."""
 _OF_SCRIPT = "__main__."
-_CALLS = "calls"
-"""The configuration that counts calls."""
+_CALLS = "calls"  # The configuration that counts calls
 _MOST_SCRIPTS = 4
 
 
@@ -277,10 +276,8 @@ def _environment(asked: Sequence[str]) -> dict[str, str]:
 
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
-_SECOND = "B"
-"""The configuration of the second command; the first is the baseline, A."""
-_GDB_PASSES_ON = signal.SIGURG
-"""Ignored where nobody handles it; gdb hands it on, and stops at real-time signals."""
+_SECOND = "B"  # The configuration of the second command; the first is the baseline, A
+_GDB_PASSES_ON = signal.SIGURG  # Ignored where nobody handles it; gdb hands it on, and stops at real-time signals
 
 
 @dataclass(frozen=True)

@@ -31,13 +31,10 @@ from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.load import parse_spec
 
 _POLL_S = 0.002
-_STILL_S = (10.0, 60.0)
-"""When a program that does not end is spoken of; then every minute."""
-_OF_SHELLS = frozenset({"_", "SHLVL", "PWD", "OLDPWD"})
-"""Variables that shells set for themselves."""
+_STILL_S = (10.0, 60.0)  # When a program that does not end is spoken of; then every minute
+_OF_SHELLS = frozenset({"_", "SHLVL", "PWD", "OLDPWD"})  # Variables that shells set for themselves
 _LAUNCHER = "setpriv"
-_EARLY = 100
-"""So many times at the beginning all is read: a shell that starts another script stays the same program."""
+_EARLY = 100  # So many times at the beginning all is read: a shell that starts another script stays the same program
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -143,8 +140,7 @@ def _variables(process: Path) -> dict[str, str]:
 _INTERVAL_NS = 20_000_000
 _CAPACITY = 1 << 17
 _MOST = 3
-_OFTEN = 100
-"""Rarer events leave most intervals without any."""
+_OFTEN = 100  # Rarer events leave most intervals without any
 
 
 def choose_counted(counts: Mapping[str, int]) -> tuple[tuple[str, ...], str]:
@@ -184,13 +180,10 @@ def count_once(spec: CampaignSpec, scratch: Path, exit_code: int) -> Mapping[str
     return {name: int(trace[name].sum()) for name in spec.measure.software}
 
 
-_LONG_TRIAL_S = 60
-"""A program that takes longer is tried once: whether it prints the same again is not known then."""
-_EASY_SIMULATED_S = 0.1
-"""Simulated 50 times as slowly, 200 intervals of it have six ticks each."""
+_LONG_TRIAL_S = 60  # A program that takes longer is tried once: whether it prints the same again is not known then
+_EASY_SIMULATED_S = 0.1  # Simulated 50 times as slowly, 200 intervals of it have six ticks each
 _KILLED = 128
-_OWN_SHARE = 0.5
-"""A program that uses less of the CPU time itself lets others work."""
+_OWN_SHARE = 0.5  # A program that uses less of the CPU time itself lets others work
 
 
 def try_command(

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from unperturbed.collectors.data import Metric
     from unperturbed.harness.exports.content.runs import ExportedRun, ExportedRuns
 
-_PRESETS = 42_000_000
-"""Extrae's event type of a PAPI preset is this and the preset's number."""
+_PRESETS = 42_000_000  # Extrae's event type of a PAPI preset is this and the preset's number
 
 _PRESET_NUMBERS = {
     **{name: number for number, name in enumerate(("L1_DCM", "L1_ICM", "L2_DCM", "L2_ICM", "L3_DCM", "L3_ICM"))},
@@ -32,9 +31,7 @@ _PRESET_NUMBERS = {
 }
 
 _PHASES = 71_000_000
-_FURTHER = 71_000_001
-"""Event types of metrics that are no such presets, from this one on."""
-
+_FURTHER = 71_000_001  # Event types of metrics that are no such presets, from this one on
 _RUNNING = 1
 _EPOCH = "1970-01-01T00:00:00"
 

@@ -26,17 +26,12 @@ if TYPE_CHECKING:
 
 Bytes = NDArray[np.uint8]
 
-SEQUENCE = 1
-"""The one packet sequence of the file: names are interned for it."""
-
-_BOOTTIME = 6
-"""Clock of all timestamps: the one that trace_processor takes for a trace's time, so nothing is converted."""
-
+SEQUENCE = 1  # The one packet sequence of the file: names are interned for it
+_BOOTTIME = 6  # Clock of all timestamps: the one that trace_processor takes for a trace's time, so nothing is converted
 _STATE_CLEARED, _NEEDS_STATE = 1, 2
 SLICE_BEGIN, SLICE_END, INSTANT, COUNTER = 1, 2, 3, 4
 
-_ROWS = 1 << 16
-"""Events that are encoded at a time, so that their matrix stays in the processor's cache."""
+_ROWS = 1 << 16  # Events that are encoded at a time, so that their matrix stays in the processor's cache
 
 
 def varint(value: int) -> bytes:

@@ -18,16 +18,14 @@ from typing import Literal
 from unperturbed.common import supervision
 from unperturbed.common.extensions import records_in
 
-REAL = Path("/")
-"""This host itself; any other root is a recorded tree."""
+REAL = Path("/")  # This host itself; any other root is a recorded tree
 
 # Numbers of include/uapi/linux/capability.h.
 _CAP_SYS_ADMIN = 21
 _CAP_SYS_NICE = 23
 _CAP_PERFMON = 38
 
-_ALL_USERS = 4294967295
-"""Length of the only range in the user map of a host's own namespace."""
+_ALL_USERS = 4294967295  # Length of the only range in the user map of a host's own namespace
 
 _MANAGERS = (
     ("kubepods", "kubernetes"),
@@ -195,9 +193,7 @@ class Finding:
     mend: str | None = None
 
 
-Heading = Literal["counting", "noise"]
-"""`counting`: what can be counted. `noise`: what disturbs measurements."""
-
+Heading = Literal["counting", "noise"]  # `counting`: what can be counted. `noise`: what disturbs measurements
 _Examine = Callable[[Host], Finding | None]
 
 
@@ -255,8 +251,7 @@ def examine(root: Path = REAL) -> Examination:
 
 
 _ANSWER_TIME_S = 20
-_PYPERF_EXIT_CODES = (0, 1, 2)
-"""Ready; checks that failed; advice."""
+_PYPERF_EXIT_CODES = (0, 1, 2)  # Ready; checks that failed; advice
 
 _SAME_AS_PYPERF: Mapping[str, str] = {
     "CPU scaling governor": "governor",

@@ -27,8 +27,7 @@ from unperturbed.harness.results.verdicts import CampaignVerdicts
 if TYPE_CHECKING:
     import polars as pl
 
-_PLOTTED = 4
-"""Metrics of a plot for which none are named."""
+_PLOTTED = 4  # Metrics of a plot for which none are named
 
 
 class Runs(Framed, Sequence[Trace]):

@@ -43,8 +43,7 @@ from unperturbed.harness.spec.campaign_spec import CampaignSpec
 
 _CANCELLED = "cancelled"
 _SHARED_FACTS = ("builds", "sites", "skipped", "inputs", "program", "layout_notes")
-_TRIES = 3
-"""A part is given up once this number of its jobs has ended without a further run."""
+_TRIES = 3  # A part is given up once this number of its jobs has ended without a further run
 _BETWEEN_LINES_S = 5.0
 _LEAST_FREE_BYTES = 1 << 20
 

@@ -26,14 +26,9 @@ from unperturbed.harness.spec.sections.campaign import BASELINE
 from unperturbed.harness.spec.sections.nodes import LEAST_BASELINE_RUNS, LEAST_RUNS
 from unperturbed.harness.spec.sections.parameters import at_a_point, count_points
 
-NODES = "a campaign on nodes"
-"""The purpose of a folder whose parts make the runs."""
-
-FOLDER = "nodes"
-"""The folder of the parts, in that of the campaign."""
-
-OUTCOME = "outcome.json"
-"""How the last work at a part ended, in its folder."""
+NODES = "a campaign on nodes"  # The purpose of a folder whose parts make the runs
+FOLDER = "nodes"  # The folder of the parts, in that of the campaign
+OUTCOME = "outcome.json"  # How the last work at a part ended, in its folder
 
 
 _REQUESTS = "requests.json"

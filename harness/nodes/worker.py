@@ -43,9 +43,7 @@ from unperturbed.harness.nodes.shares import (
 from unperturbed.harness.nodes.staging import binaries_digest, staged
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 
-HARD = ("architecture", "processor model", "C library", "program and libraries")
-"""Facts that must agree."""
-
+HARD = ("architecture", "processor model", "C library", "program and libraries")  # Facts that must agree
 _FIRST = "facts.json"
 _LOCK = "work.lock"
 

@@ -23,8 +23,7 @@ from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.sections.program import PROGRAM_PATH
 from unperturbed.harness.spec.text import substitute
 
-_GRACE_S = 2.0
-"""Time that a command which is stopped gets to end by itself."""
+_GRACE_S = 2.0  # Time that a command which is stopped gets to end by itself
 
 
 @dataclass(frozen=True)

@@ -30,9 +30,7 @@ _CAMPAIGN = "campaign.sqlite"
 _UPSTREAM = "upstream:"
 
 _IDENTITY_DIGITS = 16
-_BESIDE = "{spec}"
-"""How a command names what lies beside the spec."""
-
+_BESIDE = "{spec}"  # How a command names what lies beside the spec
 _MOUNTS = Path("/proc/self/mountinfo")
 _KERNEL_FILES = ("bpf", "configfs", "debugfs", "efivarfs", "mqueue", "pstore", "securityfs", "sysfs", "tracefs")
 _MADE_UP = frozenset((*_KERNEL_FILES, "cgroup", "cgroup2", "devpts", "devtmpfs", "proc"))

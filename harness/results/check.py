@@ -27,8 +27,7 @@ from unperturbed.harness.results.verdicts import CampaignVerdicts
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.sections.campaign import ANCHOR, BASELINE
 
-_FEWEST = 3
-"""A configuration of fewer runs is not judged, unless fewer were asked for."""
+_FEWEST = 3  # A configuration of fewer runs is not judged, unless fewer were asked for
 
 
 @dataclass(frozen=True)

@@ -120,8 +120,7 @@ def software_totals(spec: CampaignSpec, traces: Traces, *, native_seconds: float
     return tuple(totals)
 
 
-VERDICTS = "nodes.json"
-"""The verdicts over nodes, as `check --json` prints them."""
+VERDICTS = "nodes.json"  # The verdicts over nodes, as `check --json` prints them
 
 
 @dataclass(frozen=True)

@@ -21,16 +21,10 @@ from unperturbed.harness.spec.load import parse_spec
 Traces = Mapping[str, Mapping[str, tuple[Trace, ...]]]
 """Pass name to configuration to its traces, in the order of the plan; the main pass first."""
 
-_STOLEN = 0.02
-"""Share that other guests of the machine may take of the CPU time that this one had work for."""
-
-_SWITCHES = 5.0
-"""A run is disturbed by more than so many times the median rate of context switches …"""
-_SWITCHES_LEAST = 500.0
-"""… if that is more than so many a second."""
-
-_MOST = 1e300
-"""No count of a host is larger; what a damaged manifest says of it is not believed."""
+_STOLEN = 0.02  # Share that other guests of the machine may take of the CPU time that this one had work for
+_SWITCHES = 5.0  # A run is disturbed by more than so many times the median rate of context switches …
+_SWITCHES_LEAST = 500.0  # … if that is more than so many a second
+_MOST = 1e300  # No count of a host is larger; what a damaged manifest says of it is not believed
 
 
 def recorded_campaign(folder: Path) -> CampaignSpec:

@@ -52,8 +52,7 @@ PERF_METRICS = SpecKey(
     examples=({"tma_retiring": "'perf::topdown-retiring' / 'perf::slots'"},),
 )
 
-_EXTENSION = "extension_"
-"""Before the name of a field that holds the key of another distribution."""
+_EXTENSION = "extension_"  # Before the name of a field that holds the key of another distribution
 
 
 class CampaignSpec(Section):

@@ -55,11 +55,8 @@ class Mark(Enum):
 
 MAY_CHANGE, ADDED_LATER = Mark.MAY_CHANGE, Mark.ADDED_LATER
 
-ListOf = Strict(False)
-"""Marks a tuple: YAML has lists only."""
-Frozen = AfterValidator(MappingProxyType)
-"""Marks a mapping: nobody changes it afterwards."""
-
+ListOf = Strict(False)  # Marks a tuple: YAML has lists only
+Frozen = AfterValidator(MappingProxyType)  # Marks a mapping: nobody changes it afterwards
 AS_TEXT, AS_MAPPING, AS_LIST = "<text>", "<mapping>", "<list>"
 UNION_TAGS = frozenset({AS_TEXT, AS_MAPPING, AS_LIST})
 """Names that pydantic adds to the path of a value that may be a text, a list or a mapping."""
@@ -152,8 +149,7 @@ class SpecKey:
 
 
 _MOST_FAULTS_WITH_ADVICE = 200
-_ALIKE = 86
-"""How alike two names must be that one may be meant by the other: `env` and `environment` are."""
+_ALIKE = 86  # How alike two names must be that one may be meant by the other: `env` and `environment` are
 
 
 class Draft:

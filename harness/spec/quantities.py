@@ -216,8 +216,7 @@ _SIZE = SIZE_PATTERN.strip("^$")
 CACHE_PATTERN = f"^{_SIZE} [0-9]{{1,4}}-way {_SIZE}$"
 
 _CACHE_FORMS = "write `32 KiB 8-way 64 B` (size, ways, line), or a mapping {size: 32 KiB, ways: 8, line: 64 B}"
-_SMALLEST_LINE = 32
-"""The simulator refuses lines shorter than the widest register, 32 bytes on x86-64."""
+_SMALLEST_LINE = 32  # The simulator refuses lines shorter than the widest register, 32 bytes on x86-64
 
 
 def parse_cache(value: object) -> Cache:

@@ -49,8 +49,7 @@ VariableName = Annotated[str, StringConstraints(pattern=_VARIABLE)]
 Sha256 = Annotated[str, StringConstraints(pattern=_DIGEST)]
 
 
-PARAMETER = "parameters."
-"""Prefix of the placeholders of a sweep's parameters."""
+PARAMETER = "parameters."  # Prefix of the placeholders of a sweep's parameters
 
 _PLACEHOLDER = re.compile(
     r"\$\{\w+\}|\{\{(?P<literal>(?:parameters\.)?\w+)\}\}|\{(?P<name>parameters\.[A-Za-z_]\w*|[A-Za-z_]\w*)\}"

@@ -20,8 +20,7 @@ from unperturbed.errors import SpecError
 
 _LONG_WORD = re.compile(r"\S{121,}")
 _LONGEST = 1000
-_MOST_SHOWN = 100
-"""Faults that a message spells out. Whoever has more of them has given the wrong file."""
+_MOST_SHOWN = 100  # Faults that a message spells out. Whoever has more of them has given the wrong file
 
 
 @dataclass(frozen=True, order=True)

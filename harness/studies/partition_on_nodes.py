@@ -37,8 +37,7 @@ from unperturbed.harness.studies.partition import (
     write_plan,
 )
 
-_PAUSE_S = 0.1
-"""Between two looks for requests: nothing is measured meanwhile."""
+_PAUSE_S = 0.1  # Between two looks for requests: nothing is measured meanwhile
 
 
 def nodes_content(spec: CampaignSpec, plan: Plan, parts: Sequence[NodePart]) -> ReportContent:

@@ -49,10 +49,8 @@ _LONGER_THAN_ANY_RUN_NS = 400 * 24 * 3600 * 1_000_000_000
 _RECORDS, _RECORDS_OF_THREADS = 64, 8192
 """A run has two records, and so has each of its threads where these are sampled."""
 _STARTS = 7
-_UNCOUNTED = ["none"]
-"""How the manifest has a step that counts nothing: its source alone."""
-_FEWEST_POINTS = 3
-"""A program that fails at this number of points, and has run at none, will fail at all."""
+_UNCOUNTED = ["none"]  # How the manifest has a step that counts nothing: its source alone
+_FEWEST_POINTS = 3  # A program that fails at this number of points, and has run at none, will fail at all
 
 
 def run_sweep(spec: CampaignSpec, folder: Path, progress: Progress, *, part: int = 1) -> SweepTable:

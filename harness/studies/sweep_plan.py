@@ -22,8 +22,7 @@ from unperturbed.harness.spec.sections.parameters import count_points
 
 _SYSTEM, _SOFTWARE = "system", "software"
 
-_MOST_RUNS = 999_999
-"""Ids have six digits, so that no path differs in size between runs."""
+_MOST_RUNS = 999_999  # Ids have six digits, so that no path differs in size between runs
 
 
 @dataclass(frozen=True)

@@ -24,10 +24,8 @@ from unperturbed.harness.campaign.plan import FURTHER_NATIVE, NATIVE
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.sections.parameters import NODE_COLUMN, TIME_COLUMNS, Between, Value
 
-_SHORT = 20
-"""A run is short when the program takes less than this multiple of the time that starting any process takes."""
-_MOST_VALUES = 6
-"""Different values of a text column that are shown."""
+_SHORT = 20  # A run is short when the program takes less than this multiple of the time that starting any process takes
+_MOST_VALUES = 6  # Different values of a text column that are shown
 
 
 @dataclass(frozen=True)

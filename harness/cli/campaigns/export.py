@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
     Content = Trace | SweepTable | ExportedRuns
 
-_WITHOUT_KINDS = ("csv", "arrow")
-"""Formats that have names and values alone."""
+_WITHOUT_KINDS = ("csv", "arrow")  # Formats that have names and values alone
 
 
 class Command:

@@ -21,9 +21,7 @@ if TYPE_CHECKING:
     from unperturbed.harness.host.doctor import Examination, Finding, Status
     from unperturbed.harness.studies.readiness import Readiness
 
-FORMAT = 1
-"""Version of the JSON: it grows when a key's meaning changes, not when keys are added."""
-
+FORMAT = 1  # Version of the JSON: it grows when a key's meaning changes, not when keys are added
 _STYLES: dict[Status, str] = {"good": "green", "note": "yellow", "bad": "bold red"}
 _SIGNS: dict[Status, str] = {"good": GOOD, "note": NOTE, "bad": BAD}
 _SUBJECT_WIDTH = 13

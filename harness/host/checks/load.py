@@ -15,8 +15,7 @@ from unperturbed.harness.host.doctor import REAL, Finding, Host, check, cpu_list
 _WATCHED_S = 0.5
 _BUSY = 0.1
 _SHOWN = 5
-_KERNEL_THREADS = 2
-"""The kernel's own threads are children of process 2."""
+_KERNEL_THREADS = 2  # The kernel's own threads are children of process 2
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,7 @@ from unperturbed.harness.spec.text import Text
 from unperturbed.harness.spec.yaml import YamlPath
 from unperturbed.instrument.events import DEFAULT_MAX_RATE, GROUPS, Event, EventKind, event_kinds, parse_event
 
-PERF_METRIC = "perf-metric:"
-"""Before the name of a metric of perf's tables, under `derived`."""
+PERF_METRIC = "perf-metric:"  # Before the name of a metric of perf's tables, under `derived`
 NATIVE_PATTERN = r"^[^\s:]+::\S+$"
 KINDS = {"hardware": "a hardware metric", "os": "an operating-system metric", "software": "a software metric"}
 """Terms for a metric under each key of `measure`."""
@@ -284,8 +283,7 @@ def _refuse_text(value: Any) -> Any:
 
 SoftwareMetric = Annotated[Event, reading(EventFields, _to_event), BeforeValidator(_refuse_text)]
 
-PRELOADED = frozenset({"preload", "python"})
-"""Means of counting that the dynamic linker loads into the program."""
+PRELOADED = frozenset({"preload", "python"})  # Means of counting that the dynamic linker loads into the program
 
 
 def means_of(event: object) -> set[str]:

@@ -23,11 +23,8 @@ PILOT = "pilot"
 REFERENCE = "reference"
 """Names of the configurations that a campaign has beside its subsets, and of the two runs that come before its plan."""
 
-RESERVED = (BASELINE, ANCHOR, PILOT, REFERENCE)
-"""Names that neither a subset nor another program can have."""
-
-SHAM_PREFIX = "sham-"
-"""Prefix of shams' names, which subsets must not have."""
+RESERVED = (BASELINE, ANCHOR, PILOT, REFERENCE)  # Names that neither a subset nor another program can have
+SHAM_PREFIX = "sham-"  # Prefix of shams' names, which subsets must not have
 
 
 class Design(Section):

@@ -17,9 +17,7 @@ LEAST_BASELINE_RUNS, LEAST_RUNS = 5, 2
 """Runs of the baseline and of each other configuration that a node needs: it is compared with its own baseline."""
 
 ENGINES = ("slurm", "here")
-ENGINE_GROUP = "unperturbed.node_engines"
-"""The entry points by which other distributions add engines."""
-
+ENGINE_GROUP = "unperturbed.node_engines"  # The entry points by which other distributions add engines
 _OF_SLURM = ("constraint", "partition", "account", "time", "patience", "extra")
 
 
