@@ -137,12 +137,7 @@ def _further_runs(
     )
 
 
-def execute_plan(
-    session: Session,
-    samplings: Mapping[str, Sampling],
-    manifest: Manifest,
-    progress: Progress,
-) -> None:
+def execute_plan(session: Session, samplings: Mapping[str, Sampling], manifest: Manifest, progress: Progress) -> None:
     """Execute every planned run of the spec's configurations and of others that the session has."""
     names = session.configurations
     states = [state for state in manifest.runs(hosts=False) if state.run.configuration in names]

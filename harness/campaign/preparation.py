@@ -136,12 +136,7 @@ class Workspace:
 
 
 def build_and_stage(
-    spec: CampaignSpec,
-    folder: Path,
-    manifest: Manifest,
-    progress: Progress,
-    *,
-    needed: Collection[str] | None = None,
+    spec: CampaignSpec, folder: Path, manifest: Manifest, progress: Progress, *, needed: Collection[str] | None = None
 ) -> Workspace:
     """Build configurations and stage the input; results of an earlier session are kept.
 

@@ -25,12 +25,7 @@ _RUNS_FAILED, _NEGATIVE = 1, 4
 
 
 def show_judgement(
-    spec: CampaignSpec,
-    judgement: Judgement,
-    report: Path | None,
-    *,
-    as_json: bool,
-    fail_on: VerdictName | None = None,
+    spec: CampaignSpec, judgement: Judgement, report: Path | None, *, as_json: bool, fail_on: VerdictName | None = None
 ) -> int:
     """Print the verdicts of a campaign; return the exit code.
 

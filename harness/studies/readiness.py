@@ -137,12 +137,7 @@ class Readiness:
 
 def check_spec(spec: CampaignSpec, host: Examination) -> Readiness:
     """Check whether a campaign can run on this host, without building or running its program."""
-    problems = [
-        *_compilers(spec.program),
-        *_needed_programs(spec),
-        *_program_itself(spec),
-        *_kernel(spec),
-    ]
+    problems = [*_compilers(spec.program), *_needed_programs(spec), *_program_itself(spec), *_kernel(spec)]
     passes, uncounted = _plan(spec, host)
     has_compiler_problem = any(problem.finding.subject == "compiler" for problem in problems)
     problems += [

@@ -81,12 +81,7 @@ def check_sweep_budget(spec: CampaignSpec, passes: Passes) -> int:
 
 
 def plan_sweep(
-    steps: Sequence[Step],
-    points: Collection[int],
-    repetitions: int,
-    *,
-    seed: int,
-    before: Sequence[PlannedRun] = (),
+    steps: Sequence[Step], points: Collection[int], repetitions: int, *, seed: int, before: Sequence[PlannedRun] = ()
 ) -> tuple[PlannedRun, ...]:
     """Lay out the runs of a sweep; ids ascend in the order in which they are made.
 
