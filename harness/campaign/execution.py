@@ -92,19 +92,16 @@ def lock_campaign(spec: CampaignSpec, folder: Path, purpose: str) -> Iterator[Ma
 @contextmanager
 def _disk_errors(folder: Path) -> Iterator[None]:
     """Turn a full disk, met anywhere, into one clear message."""
-    message = (
-        f"no space left on the disk of {folder}: free some and run the same command again; every finished run is kept"
-    )
     try:
         yield
-    except OSError as error:
+    except (OSError, sqlite3.OperationalError) as error:
         # Copying a tree collects its errors into one that has no number.
-        if error.errno in (errno.ENOSPC, errno.EDQUOT) or "[Errno 28]" in str(error):
-            raise HostError(message) from None
-        raise
-    except sqlite3.OperationalError as error:
-        if "full" in str(error):
-            raise HostError(message) from None
+        word = "[Errno 28]" if isinstance(error, OSError) else "full"
+        if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or word in str(error):
+            raise HostError(
+                f"no space left on the disk of {folder}: free some and run the same command again; every finished run "
+                "is kept"
+            ) from None
         raise
 
 

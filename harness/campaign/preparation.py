@@ -9,10 +9,9 @@ import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from unperturbed.collectors.passes import Passes
-from unperturbed.collectors.sources import Pass
 from unperturbed.common import supervision
 from unperturbed.errors import HostError, RunError, SpecError
 from unperturbed.harness.campaign.manifest import Manifest
@@ -121,7 +120,17 @@ def detect_host(spec: CampaignSpec, manifest: Manifest, progress: Progress) -> t
         refuse_misspelt(spec)
         raise
     check_processor(spec)
-    manifest.set_facts(reasons=dict(passes.reasons), passes=[_pass_facts(item) for item in passes.passes])
+    described = [
+        {
+            "name": item.name,
+            "source": item.source,
+            "metrics": [metric.name for metric in item.metrics],
+            "machine": asdict(item.machine) if item.machine else None,
+            "multiplexed": item.multiplexed,
+        }
+        for item in passes.passes
+    ]
+    manifest.set_facts(reasons=dict(passes.reasons), passes=described)
     return passes, here
 
 
@@ -202,16 +211,6 @@ def _identities(spec: CampaignSpec) -> str:
     """Return the identity of the program, and of those that it is compared with."""
     each = (spec.of_program(name) for name in ("", *spec.programs))
     return ", ".join(program_identity(one, find_source(one.program, one.folder)) for one in each)
-
-
-def _pass_facts(item: Pass) -> dict[str, Any]:
-    return {
-        "name": item.name,
-        "source": item.source,
-        "metrics": [metric.name for metric in item.metrics],
-        "machine": asdict(item.machine) if item.machine else None,
-        "multiplexed": item.multiplexed,
-    }
 
 
 def _inputs(

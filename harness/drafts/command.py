@@ -1,8 +1,4 @@
-"""The specs that command lines stand for: a program where and as the user runs it, or two set-ups that are compared.
-
-Nothing is built: hardware metrics are the baseline's, and a second configuration counts calls of library functions by
-preloading.
-"""
+"""The specs that command lines stand for: a program where and as the user runs it, or two set-ups that are compared."""
 
 from __future__ import annotations
 

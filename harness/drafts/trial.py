@@ -1,8 +1,7 @@
 """Trial runs of a command, unmeasured: how long it takes, what it prints, which program it becomes, what it calls.
 
 A command is often a script that ends in `exec` (pyenv's `python3`, `zcat`). The sampler stays in the program that a run
-begins with, so the spec names the program that the process becomes. A run of its own counts which library functions
-are called with this input.
+begins with, so the spec names the program that the process becomes.
 """
 
 from __future__ import annotations

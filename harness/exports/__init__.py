@@ -1,9 +1,6 @@
 """Write data for other tools. A format is one record `Format` in a module of this folder.
 
-Another distribution adds a format by an entry point of the group `unperturbed.exports`, which names such a record::
-
-    [project.entry-points."unperturbed.exports"]
-    mine = "my_package.mine:FORMAT"
+Another distribution adds one by an entry point of the group `unperturbed.exports` that names such a record.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Common Trace Format 1.8, for babeltrace2 and Trace Compass: a folder with a stream a run, and one of its phases.
+"""Common Trace Format 1.8, for babeltrace2 and Trace Compass: a folder with a stream a run, an event an interval.
 
-An interval is an event at its begin, named by configuration and run. CTF's names are words of letters, digits and `_`:
-the environment in the metadata has each metric's own name, with what must not be overlooked of it.
+CTF's names are words of letters, digits and `_`: the environment in the metadata has each metric's own name, with
+what must not be overlooked of it.
 """
 
 from __future__ import annotations

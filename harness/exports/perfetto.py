@@ -2,11 +2,11 @@
 
 An interval's count stands at its begin and holds until the next one; the counter is 0 after the last interval, and
 after one that others do not join: the sum of its values is the run's total. A gauge stands at the end of the interval
-that it was read at. Counters of software that happen no more than once an interval on average have a track of instants.
+that it was read at.
 
-The packets are written as protobuf without its library: an event costs some nanoseconds so. Field numbers are those of
-perfetto_trace.proto. Numbers that differ from event to event are written at one width for a whole track, the unused
-groups of seven bits as zeros, which protobuf reads: all events of a track are then rows of one matrix.
+The packets are written as protobuf without its library, with the field numbers of perfetto_trace.proto: an event costs
+some nanoseconds so. Numbers of a track are written at one width, the unused groups of seven bits as zeros, which
+protobuf reads: all its events are then rows of one matrix.
 """
 
 from __future__ import annotations

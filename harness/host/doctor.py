@@ -1,7 +1,6 @@
-"""The doctor: a host by its files of /proc and /sys, its checks, which are found in `checks`, and their findings.
+"""The doctor: a host by its files of /proc and /sys, or by a recorded tree of them, its checks, and their findings.
 
-Another distribution adds a check by an entry point of the group `unperturbed.host_checks`, which names a record that
-`check` made. The host's root folder may be a recorded tree of another host.
+Another distribution adds a check by an entry point of the group `unperturbed.host_checks` that names a `HostCheck`.
 """
 
 from __future__ import annotations
@@ -289,17 +288,8 @@ def ask_pyperf() -> PyperfAnswer:
 
 def read_pyperf_answer(output: str) -> PyperfAnswer:
     """Parse what `pyperf system show` prints: titles underlined by `=`, below them one line an item."""
-    sections: dict[str, list[str]] = {}
-    lines = output.splitlines()
-    section: list[str] = []
-    for line, following in zip(lines, [*lines[1:], ""], strict=True):
-        if following and set(following) == {"="}:
-            section = sections.setdefault(line, [])
-        elif not line:
-            section = section if not section else []
-        elif set(line) != {"="}:
-            section.append(line)
-    return PyperfAnswer(tuple(sections.get("Advices", ())), tuple(sections.get("Errors", ())))
+    sections = dict(re.findall(r"^(.+)\n=+\n\n*((?:.+\n?)*)", output, re.MULTILINE))
+    return PyperfAnswer(*(tuple(sections.get(title, "").splitlines()) for title in ("Advices", "Errors")))
 
 
 def pyperf_findings(answer: PyperfAnswer, others: Sequence[Finding]) -> tuple[Finding, ...]:

@@ -12,7 +12,6 @@ import shlex
 import shutil
 import tarfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 
@@ -24,7 +23,7 @@ from unperturbed.harness.spec.sections.program import PROGRAM_PATH
 from unperturbed.harness.spec.text import PARAMETER, PLACEHOLDERS, substitute
 from unperturbed.instrument.layout import file_digest
 
-_NEEDED = {"apt-get": "apt", "dpkg-source": "dpkg-dev"}
+FETCHING_TOOLS = {"apt-get": "apt", "dpkg-source": "dpkg-dev"}  # Each with its Debian package
 _IGNORED = shutil.ignore_patterns(".git", "__pycache__", "*.pyc")
 _CAMPAIGN = "campaign.sqlite"
 _UPSTREAM = "upstream:"
@@ -87,24 +86,17 @@ def debian_source(package: str, cache: Path) -> Path:
     unpacked = folder / "unpacked"
     if unpacked.is_dir():
         return unpacked
-    for tool, owner in _NEEDED.items():
+    for tool, owner in FETCHING_TOOLS.items():
         if shutil.which(tool) is None:
             raise HostError(
                 f"{tool} is missing, so Debian's source of {package} cannot be fetched (apt-get install {owner})"
             )
-    with _alone(cache):
+    (cache / "sources").mkdir(parents=True, exist_ok=True)
+    with (cache / "sources" / ".lock").open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # apt refuses to share its lists
         if not unpacked.is_dir():  # another process may have fetched it meanwhile
             _fetch(package, cache, folder)
     return unpacked
-
-
-@contextmanager
-def _alone(cache: Path) -> Iterator[None]:
-    """Wait until no other process of this user fetches sources: apt refuses to share its lists."""
-    (cache / "sources").mkdir(parents=True, exist_ok=True)
-    with (cache / "sources" / ".lock").open("a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def _fetch(package: str, cache: Path, folder: Path) -> None:

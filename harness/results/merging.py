@@ -33,10 +33,7 @@ class MergedCampaign:
 def merge_campaign(
     folder: Path, *, budget: int | None = None, force: bool = False, without: Sequence[str] = ()
 ) -> MergedCampaign:
-    """Join the runs of a campaign into one trace with every metric.
-
-    The reference is a run of the anchor's configuration where there is one, as all subsets share its milestones, else
-    of the baseline.
+    """Join a campaign's runs into one trace, by a run of the anchor, whose milestones subsets share, or the baseline.
 
     `budget`: Milestones of the anchor that may be used; None for all.
     `force`: Merge configurations too that the outer check rejects (`_is_rejected`).

@@ -1,8 +1,7 @@
 """The spec of a campaign: YAML text to a validated, immutable `CampaignSpec`, or every fault of it at once.
 
-`sections` has a module a key at the top of a spec: its model, its rules, its words. Messages, the JSON Schema and the
-reference page are made from the models. Another distribution adds a key by an entry point in the group
-`unperturbed.spec_keys` that names a `SpecKey`; its value is `CampaignSpec.extensions[name]`.
+Another distribution adds a key at the top of a spec by an entry point in the group `unperturbed.spec_keys` that names a
+`SpecKey`; its value is `CampaignSpec.extensions[name]`.
 """
 
 from __future__ import annotations

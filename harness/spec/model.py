@@ -24,11 +24,7 @@ if TYPE_CHECKING:
 
 
 class Section(BaseModel):
-    """A mapping of the spec: immutable, strict, without unknown keys.
-
-    Messages, JSON Schema and reference need no more than each field's type, default, examples, and `description` or the
-    text below it.
-    """
+    """A mapping of the spec: immutable, strict, without unknown keys; the text below a field is its description."""
 
     model_config = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 

@@ -173,18 +173,18 @@ def validate(draft: Draft) -> CampaignSpec | None:
     A value that is missing after its key (`stdin:`) is a fault, as no field has a meaning for it.
     """
     faulty: set[YamlPath] = set()
-    spec = None
+    spec, places = None, draft.document.places
     try:
         spec = spec_model().model_validate(draft.document.data)
     except ValidationError as error:
         for detail in error.errors(include_url=False):
             path, missing = _locate(draft, detail["loc"])
-            known = detail["type"] != "extra_forbidden"
-            if known and any(_kind(draft, path[:length]) in ("null", "refused") for length in range(len(path) + 1)):
+            known, above = detail["type"] != "extra_forbidden", (path[:length] for length in range(len(path) + 1))
+            if known and any(place in places and places[place].kind in ("null", "refused") for place in above):
                 continue  # reported below, or by the reader
             faulty.add(path)
             _report(draft, path, missing, detail)
-    for path, place in draft.document.places.items():
+    for path, place in places.items():
         if faulty.intersection(path[:length] for length in range(len(path) + 1)):
             continue
         if place.kind == "null":
@@ -208,11 +208,6 @@ def _locate(draft: Draft, location: tuple[int | str, ...]) -> tuple[YamlPath, st
             return path, str(part)
         path = (*path, part)
     return path, None
-
-
-def _kind(draft: Draft, path: YamlPath) -> str | None:
-    place = draft.document.places.get(path)
-    return place.kind if place else None
 
 
 def _report(draft: Draft, path: YamlPath, missing: str | None, detail: ErrorDetails) -> None:

@@ -100,11 +100,7 @@ def partition_campaign(
     announce: Callable[[Forecast], None],
     observer: Callable[[Measurement], None],
 ) -> Partitioned:
-    """Search for a partition of a spec's software metrics, or go on with a search; write the plan and its page.
-
-    Runs that an interrupted search made are not made again: the search depends on their outcomes alone, and goes the
-    same way.
-    """
+    """Search for a partition and write the plan, or go on: the search depends on recorded outcomes alone."""
     require("analysis")
     metrics = wanted_metrics(spec)
     bare = baselines_alone(spec)
@@ -290,7 +286,7 @@ class _RunsHere(SearchRuns):
 
     def make(self, name: str, first: int, count: int) -> Sequence[RunState]:
         """Make the planned runs unless all are done."""
-        states = self._states(name, first, count)
+        states = repetitions_of(self.manifest, name, first, count)
         if all(state.state == "done" for state in states):
             return states
         # Planned runs of both baselines are made together.
@@ -298,14 +294,14 @@ class _RunsHere(SearchRuns):
         for configuration in (name, *(item for item in self.reference_batch if item in planned)):
             self.build(configuration)
         execute_plan(self._session, self._samplings, self.manifest, self._progress)
-        return self._states(name, first, count)
+        return repetitions_of(self.manifest, name, first, count)
 
-    def _states(self, name: str, first: int, count: int) -> list[RunState]:
-        return [
-            state
-            for state in self.manifest.runs()
-            if state.run.configuration == name and first < state.run.repetition <= first + count
-        ]
+
+def repetitions_of(manifest: Manifest, name: str, first: int, count: int) -> list[RunState]:
+    """Return the runs of the repetitions of a configuration that follow the first ones."""
+    wanted = range(first + 1, first + count + 1)
+    runs = manifest.runs(hosts=False)
+    return [state for state in runs if state.run.configuration == name and state.run.repetition in wanted]
 
 
 def missing_runs(totals: Mapping[str, int], planned: Sequence[PlannedRun], first_pass: str) -> dict[str, int]:

@@ -147,7 +147,10 @@ def make_search_part(spec: CampaignSpec, part: NodePart, progress: Progress) -> 
         while True:
             requests = read_requests(part)
             if requests.session != manifest.fact("session"):
-                _begin_session(part.folder, manifest, progress, requests.session)
+                if requests.session:  # another coordinator is here: try again what failed or was lost
+                    manifest.reopen()
+                    reopen_lost(part.folder, manifest, progress)
+                manifest.set_facts(session=requests.session)
             for name in requests.totals:
                 if name not in session.built:
                     item = _candidate(requests, name, manifest)
@@ -168,14 +171,6 @@ def _patience(spec: CampaignSpec, part: NodePart) -> float:
         return 0.0
     engine = engine_of(spec.nodes, part.folder.parent.parent, "")
     return spec.nodes.patience.seconds if engine.at_once is None else 0.0
-
-
-def _begin_session(folder: Path, manifest: Manifest, progress: Progress, session: str) -> None:
-    """Try again what failed or was lost, as another coordinator is here."""
-    if session:
-        manifest.reopen()
-        reopen_lost(folder, manifest, progress)
-    manifest.set_facts(session=session)
 
 
 def _candidate(requests: Requests, name: str, manifest: Manifest) -> Configuration:

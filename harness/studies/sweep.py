@@ -1,7 +1,6 @@
 """Execute a sweep: the program at points of its parameters, natively and counted, to a table of whole runs.
 
-Folder, manifest, lock, retries and limits are a campaign's: interrupted anywhere, the same call continues. Nothing is
-sampled between a program's begin and its end, so short programs will do.
+Interrupted anywhere, the same call continues. Nothing is sampled within a run, so short programs will do.
 """
 
 from __future__ import annotations
@@ -37,7 +36,6 @@ from unperturbed.harness.nodes.shares import (
     write_once,
 )
 from unperturbed.harness.program.process import Command, launch
-from unperturbed.harness.program.software_metrics import SoftwareMetrics
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.sections.campaign import REFERENCE
 from unperturbed.harness.spec.sections.parameters import Value, at_a_point, points
@@ -246,9 +244,13 @@ class _SweepQueue(RunQueue):
     ) -> RunResult:
         """Make one measured run; its counts are those of the program from its first record to its end."""
         step = self._steps[run.pass_name]
+        software_metrics = session.built[run.configuration].software_metrics
+        capacity = _RECORDS_OF_THREADS if session.spec.measure.threads == "all" else _RECORDS
+        # No timer ticks in the run, so that it has one interval.
+        interval_ns = _LONGER_THAN_ANY_RUN_NS
         trace = execute_in(
             session,
-            _whole(session.spec, step, session.built[run.configuration].software_metrics),
+            Sampling(step.collected, software_metrics, interval_ns, "monotonic", capacity, whole=True),
             run.configuration,
             attempt.folder,
             pad_bytes=run.pad_bytes,
@@ -266,12 +268,6 @@ class _SweepQueue(RunQueue):
             self.manifest.set_facts(**{f"columns:{step.name}": [asdict(trace.metrics[name]) for name in wanted]})
         totals: dict[str, Any] = {name: trace[name].item() for name in wanted}
         return RunResult(trace.attributes["seconds"], len(trace), totals)
-
-
-def _whole(spec: CampaignSpec, step: Step, software_metrics: SoftwareMetrics) -> Sampling:
-    """Return how a whole run is counted: no timer ticks in it, so that it has one interval."""
-    capacity = _RECORDS_OF_THREADS if spec.measure.threads == "all" else _RECORDS
-    return Sampling(step.collected, software_metrics, _LONGER_THAN_ANY_RUN_NS, "monotonic", capacity, whole=True)
 
 
 def run_sweep_on_nodes(spec: CampaignSpec, folder: Path, progress: Progress) -> SweepTable:

@@ -1,15 +1,14 @@
 """The plan of a sweep: its points, the runs at each, and their order.
 
-A point is run natively by the untouched program, for its time; once for each pass of the hardware metrics; and once
-with all software metrics. All runs of all points are shuffled together by the seed, repetition by repetition, so that
-drift of the host meets all points alike; only the first native run of a point, which gives the result that its other
-runs must give, goes before these.
+All runs of all points are shuffled together by the seed, repetition by repetition, so that drift of the host meets all
+points alike; only the first native run of a point, which gives the result that its other runs must give, goes before
+these.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from unperturbed.collectors.passes import Passes
@@ -42,7 +41,9 @@ def steps(spec: CampaignSpec, passes: Passes) -> tuple[Step, ...]:
     Counters of the operating system are read in the first pass that is not simulated, as a simulator's process has
     others than the program; where all are simulated, in a step of their own.
     """
-    system, found, taken = spec.measure.os, list(_native_steps(spec.campaign.native_runs)), set[str]()
+    natives = (NATIVE, *(f"{FURTHER_NATIVE}{number}" for number in range(2, spec.campaign.native_runs + 1)))
+    found = [Step(name, REFERENCE, Pass(name, "none", ())) for name in natives]
+    system, taken = spec.measure.os, set[str]()
     counting = [item for item in passes.passes if item.metrics]
     real = next((item.name for item in counting if item.source != "simulated"), None)
     for item in counting:
@@ -57,13 +58,6 @@ def steps(spec: CampaignSpec, passes: Passes) -> tuple[Step, ...]:
         *found,
         *(Step(_SOFTWARE, item.name, Pass(_SOFTWARE, "none", ()), (), item.software) for item in counting_too),
     )
-
-
-def _native_steps(runs: int) -> Iterator[Step]:
-    """Yield the step whose result a point's other runs must give, and the further ones that are only timed."""
-    for number in range(1, runs + 1):
-        name = NATIVE if number == 1 else f"{FURTHER_NATIVE}{number}"
-        yield Step(name, REFERENCE, Pass(name, "none", ()))
 
 
 def check_sweep_budget(spec: CampaignSpec, passes: Passes) -> int:

@@ -93,8 +93,8 @@ def read_recorded(
     wanted = {(point, number) for point in own for number in range(1, spec.campaign.repetitions + 1)}
     for point, repetition in sorted({*states, *wanted}):
         given = states.get((point, repetition), {})
-        if steps and all(_is_done(given.get(step)) or _can_wait(step, given.get(step)) for step in steps):
-            runs = {step: given[step].run.id for step in steps if _is_done(given.get(step))}
+        runs = {step: given[step].run.id for step in steps if step in given and given[step].state == "done"}
+        if steps and all(step in runs or _can_wait(step, given.get(step)) for step in steps):
             each = [totals[run] for run in runs.values()]
             values = {**points[point - 1], **({NODE_COLUMN: node} if node else {})}
             values |= {name: value for counts in each for name, value in counts.items()}
@@ -108,10 +108,6 @@ def read_recorded(
         for entry in manifest.fact(f"columns:{step}") or ()
     }
     return Recorded(tuple(rows), tuple(missing), metrics, manifest.fact("starting"))
-
-
-def _is_done(state: RunState | None) -> bool:
-    return state is not None and state.state == "done"
 
 
 def _can_wait(step: str, state: RunState | None) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from unperturbed.collectors.data import Metric, Trace
 from unperturbed.common.wording import did_you_mean, listing
@@ -88,7 +88,7 @@ class ExportedRuns:
 def single_run(trace: Trace, name: str) -> ExportedRuns:
     """Return one trace as runs to export."""
     facts = trace.attributes
-    own = {"run": "merged"} if "merged" in facts else facts
+    own: Mapping[str, Any] = {"run": "merged"} if "merged" in facts else facts
     run = ExportedRun(
         trace,
         str(own.get("run") or name),

@@ -57,10 +57,8 @@ def ask(library: str = "") -> PapiVerdict:
     if answer.returncode != 0:
         return PapiVerdict(f"ended its process with {answer.returncode}: {answer.stderr.strip()[-200:]}")
     reported = json.loads(answer.stdout.splitlines()[-1])
-    if reported["error"] is not None:
-        return PapiVerdict(reported["error"])
-    version = tuple(reported["version"])
-    return PapiVerdict("", reported["disabled"], reported["presets"], reported["counters"], version)
+    known = {"error": reported["error"] or "", "version": tuple(reported.get("version", ()))}
+    return PapiVerdict(**{**reported, **known})
 
 
 def papi_versions(root: Path) -> list[tuple[int, ...]]:

@@ -268,10 +268,6 @@ def _event_fields() -> type[Section]:
 EventFields = _event_fields()
 
 
-def _to_event(fields: Section) -> Event:
-    return parse_event(fields.model_dump(by_alias=True, exclude_none=True, exclude_unset=True))
-
-
 def _refuse_text(value: Any) -> Any:
     if isinstance(value, str):
         text = " ".join(value.split())[:60]
@@ -279,6 +275,10 @@ def _refuse_text(value: Any) -> Any:
             f"expected an event: write `{{enter: {text}}}` to count the entries of a function"
         )
     return value
+
+
+def _to_event(fields: Section) -> Event:
+    return parse_event(fields.model_dump(by_alias=True, exclude_none=True, exclude_unset=True))
 
 
 SoftwareMetric = Annotated[Event, reading(EventFields, _to_event), BeforeValidator(_refuse_text)]
