@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from unperturbed.harness.exports import Format, run_writers, title_of
 
@@ -98,7 +98,7 @@ def counter_events(uuid: int, times_ns: NDArray[np.int64], values: NDArray[np.ge
     """Yield the packets of a counter's values, which are int64 or float64."""
     head = number(9, COUNTER) + number(11, uuid)
     if values.dtype.kind == "i":
-        yield from _events(times_ns, head + varint(30 << 3), _Varints(values), b"")
+        yield from _events(times_ns, head + varint(30 << 3), Varints(values), b"")
     else:
         yield from _events(times_ns, head + varint(44 << 3 | 1), _Doubles(values), b"")
 
@@ -118,16 +118,8 @@ def _named_events(kind: int, uuid: int, name: int, times_ns: NDArray[np.int64]) 
     yield from _events(times_ns, content, None, number(13, _NEEDS_STATE))
 
 
-def encode_varints(values: ArrayLike) -> Bytes:
-    """Return int64, shape (n,), as varints of the least width for all: uint8, (n, width); 10 for negative."""
-    columns = _Varints(np.asarray(values, np.int64))
-    found = np.empty((len(columns.bits), columns.width), np.uint8)
-    columns.fill(found, slice(None))
-    return found
-
-
-class _Varints:
-    """Whole numbers that are written as varints of one width."""
+class Varints:
+    """Whole numbers (int64) that are written as varints of the least width for all; 10 with negative ones."""
 
     def __init__(self, values: NDArray[np.generic]) -> None:
         self.bits = np.ascontiguousarray(values, np.int64).view(np.uint64)
@@ -158,10 +150,10 @@ class _Doubles:
 
 
 def _events(
-    times_ns: NDArray[np.int64], content: bytes, value: _Varints | _Doubles | None, further: bytes
+    times_ns: NDArray[np.int64], content: bytes, value: Varints | _Doubles | None, further: bytes
 ) -> Iterator[bytes]:
     """Yield packets of events that differ in time and value alone, a chunk of them at a time."""
-    stamps = _Varints(times_ns)
+    stamps = Varints(times_ns)
     wide = value.width if value else 0
     event = message(11, content + bytes(wide))
     body = varint(8 << 3) + bytes(stamps.width) + number(10, SEQUENCE) + further + event

@@ -289,7 +289,8 @@ def ask_pyperf() -> PyperfAnswer:
 def read_pyperf_answer(output: str) -> PyperfAnswer:
     """Parse what `pyperf system show` prints: titles underlined by `=`, below them one line an item."""
     sections = dict(re.findall(r"^(.+)\n=+\n\n*((?:.+\n?)*)", output, re.MULTILINE))
-    return PyperfAnswer(*(tuple(sections.get(title, "").splitlines()) for title in ("Advices", "Errors")))
+    advice, errors = (tuple(sections.get(title, "").splitlines()) for title in ("Advices", "Errors"))
+    return PyperfAnswer(advice, errors)
 
 
 def pyperf_findings(answer: PyperfAnswer, others: Sequence[Finding]) -> tuple[Finding, ...]:

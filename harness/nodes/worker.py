@@ -57,9 +57,8 @@ Ending = Literal["over", "refused", "elsewhere", "error"]
 class WorkOutcome:
     """How the work at a part ended."""
 
-    # {"over", "refused", "elsewhere", "error"}: `refused`: this node differs from those that make the other parts;
-    # `elsewhere`: the part belongs to another node, or this node to another part; `over`: every run is done, or
-    # failed for good.
+    # `over`: every run is done, or failed for good; `refused`: this node differs from those that make the other parts;
+    # `elsewhere`: the part belongs to another node, or this node to another part.
     ending: Ending
     node: str  # The node's name
     message: str = ""  # What was wrong; empty where nothing was
