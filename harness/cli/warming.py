@@ -67,7 +67,7 @@ def _compile_with(load: Callable[[], FunctionType]) -> Callable[[], None]:
 
 
 def warm_once(part: str, announce: Callable[[str], None] | None = None) -> None:
-    """Compile a part's kernels before a command's own work, once in all; say so in one line, or log it."""
+    """Compile a part's kernels before a command's own work, once in all; announce or log it in one line."""
     stamp = _stamp(part)
     if stamp is None or stamp.exists():
         return

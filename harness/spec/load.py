@@ -119,7 +119,7 @@ _STAND_IN = "perf::instructions"
 
 
 def put_in_perf_metrics(draft: Draft, text: str) -> str:
-    """Replace what a draft asks of perf by formulas, list their events under `hardware`; return the text with both."""
+    """Replace what a draft asks of perf by formulas, list their events; return the text with new formulas behind it."""
     measure, derived = draft.value("measure"), draft.value("measure", "derived")
     asked = {
         name: value[len(PERF_METRIC) :].strip()

@@ -44,7 +44,7 @@ def busy_processes(seconds: float = _WATCHED_S) -> tuple[BusyProcess, ...]:
 
 
 def _cpu_seconds() -> dict[psutil.Process, float]:
-    """Return the CPU time of each process; psutil tells one from a later one with the same number."""
+    """Return the CPU time of each process; psutil distinguishes one from a later one with the same number."""
     return {
         process: process.info["cpu_times"].user + process.info["cpu_times"].system
         for process in psutil.process_iter(["name", "ppid", "cpu_times"])
