@@ -1,7 +1,4 @@
-"""Run a campaign from its spec to its last trace: lock its folder, prepare, plan, make one run after the other.
-
-Interrupted anywhere, the same call continues.
-"""
+"""Run a campaign from its spec to its last trace; interrupted anywhere, the same call continues."""
 
 from __future__ import annotations
 
@@ -27,18 +24,15 @@ from unperturbed.harness.campaign.preparation import Needed, make_empty_folder, 
 from unperturbed.harness.campaign.progress import Durations, Estimate, Progress
 from unperturbed.harness.campaign.run import Sampling
 from unperturbed.harness.campaign.session import Session, execute_in, first_layout_of, make_layouts, software_metrics_in
-from unperturbed.harness.campaign.traces import is_lost, lost_note, reopen_lost
+from unperturbed.harness.campaign.traces import is_lost, reopen_lost
 from unperturbed.harness.host import state as host
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.load import changed_keys
 from unperturbed.harness.spec.sections.campaign import PILOT
 
-CAMPAIGN = "a campaign"
-"""The purpose of a folder whose runs the spec plans."""
-SWEEP = "a sweep"
-"""The purpose of a folder whose runs end in a table."""
-SEARCH = "a search for a partition"
-"""The purpose of a folder whose runs were chosen by the outcomes of those before."""
+CAMPAIGN = "a campaign"  # The purpose of a folder whose runs the spec plans
+SWEEP = "a sweep"  # The purpose of a folder whose runs end in a table
+SEARCH = "a search for a partition"  # The purpose of a folder whose runs were chosen by the outcomes of those before
 
 
 def run_campaign(spec: CampaignSpec, folder: Path, progress: Progress) -> None:
@@ -46,8 +40,7 @@ def run_campaign(spec: CampaignSpec, folder: Path, progress: Progress) -> None:
     with prepare_campaign(spec, folder, progress, needed=_open_configurations) as (session, samplings, manifest):
         _plan(spec, list(session.passes), manifest)
         manifest.reopen()
-        if lost := reopen_lost(folder, manifest):
-            progress.note(lost_note(lost))
+        reopen_lost(folder, manifest, progress)
         execute_plan(session, samplings, manifest, progress)
 
 
@@ -70,11 +63,10 @@ def prepare_campaign(
     judged: bool = False,
     needed: Needed | None = None,
 ) -> Iterator[tuple[Session, Mapping[str, Sampling], Manifest]]:
-    """Lock the campaign folder and prepare host, builds, pilot and probes. Plans no runs.
+    """Lock the campaign folder and prepare host, builds, pilot and probes; yield how each pass samples. Plans no runs.
 
     `judged`: The runs are of no use without verdicts: refuse metrics in which perturbation cannot show.
     `needed`: Once a run is done, the session has only these configurations of the spec; by default it has all.
-    Result: The session, how each pass samples, and the manifest.
     """
     with lock_campaign(spec, folder, purpose) as manifest:
         session = prepare(spec, folder, manifest, progress, judged=judged, needed=needed)
@@ -100,19 +92,16 @@ def lock_campaign(spec: CampaignSpec, folder: Path, purpose: str) -> Iterator[Ma
 @contextmanager
 def _disk_errors(folder: Path) -> Iterator[None]:
     """Turn a full disk, met anywhere, into one clear message."""
-    message = (
-        f"no space left on the disk of {folder}: free some and run the same command again; every finished run is kept"
-    )
     try:
         yield
-    except OSError as error:
+    except (OSError, sqlite3.OperationalError) as error:
         # Copying a tree collects its errors into one that has no number.
-        if error.errno in (errno.ENOSPC, errno.EDQUOT) or "[Errno 28]" in str(error):
-            raise HostError(message) from None
-        raise
-    except sqlite3.OperationalError as error:
-        if "full" in str(error):
-            raise HostError(message) from None
+        word = "[Errno 28]" if isinstance(error, OSError) else "full"
+        if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or word in str(error):
+            raise HostError(
+                f"no space left on the disk of {folder}: free some and run the same command again; every finished run "
+                "is kept"
+            ) from None
         raise
 
 
@@ -145,14 +134,9 @@ def _further_runs(
     )
 
 
-def execute_plan(
-    session: Session,
-    samplings: Mapping[str, Sampling],
-    manifest: Manifest,
-    progress: Progress,
-) -> None:
+def execute_plan(session: Session, samplings: Mapping[str, Sampling], manifest: Manifest, progress: Progress) -> None:
     """Execute every planned run of the spec's configurations and of others that the session has."""
-    names = dict.fromkeys([*(item.name for item in configurations(session.spec)), *session.built])
+    names = session.configurations
     states = [state for state in manifest.runs(hosts=False) if state.run.configuration in names]
     planned = [state.run for state in states if state.state == "planned"]
     if manifest.fact("shared") is None:  # else whoever built has linked them, for all nodes

@@ -22,9 +22,7 @@ from unperturbed.harness.campaign.plan import PlannedRun
 from unperturbed.harness.spec.campaign_spec import Imported
 from unperturbed.harness.spec.sections.campaign import ANCHOR, BASELINE, PILOT, REFERENCE, SHAM_PREFIX
 
-RECORD = "imported.yaml"
-"""The file of an imported campaign that says what it was made from."""
-
+RECORD = "imported.yaml"  # The file of an imported campaign that says what it was made from
 _TIMES = (".enabled_ns", ".running_ns")
 _PASS = "main"
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,63}")

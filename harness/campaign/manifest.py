@@ -96,8 +96,7 @@ _NONE = frozenset(("started", "seconds", "intervals"))
 _NO_DAMAGE = ("locked", "busy", "full", "disk I/O", "unable to open", "readonly")
 """Words in SQLite's messages on a file that is whole."""
 
-_ID = re.compile(r"\w[\w.-]*")
-"""Allowed names of a run's folder: none can lead elsewhere."""
+_ID = re.compile(r"\w[\w.-]*")  # Allowed names of a run's folder: none can lead elsewhere
 
 
 @dataclass(frozen=True)
@@ -151,9 +150,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 class Manifest:
-    """The campaign's `campaign.sqlite`. Each change is one transaction, on disk when the method returns.
-
-    One kind of change may wait for the next, see `finish`.
+    """The campaign's `campaign.sqlite`. Each change is one transaction, on disk when the method returns; see `finish`.
 
     `read_only`: Open what is there and write nothing, not even a table that an older version did not have.
     """
@@ -323,8 +320,8 @@ class Manifest:
     ) -> None:
         """Record that a run is done: its trace is on disk, or its `totals` are recorded with it.
 
-        What `waits` goes to the disk with the next change or `settle`: the disk is waited for once between two runs. A
-        process that is killed before makes the run again.
+        What `waits` goes to the disk with the next change or `settle`, as the disk is waited for once between two runs.
+        A process that is killed before makes the run again.
         """
         if totals is not None:
             self._db.execute(_TOTALS)

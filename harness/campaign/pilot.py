@@ -11,7 +11,7 @@ from unperturbed.analysis.perturbation import MINIMUM_INTERVALS
 from unperturbed.collectors.data import Trace
 from unperturbed.errors import RunError, SpecError
 from unperturbed.harness.campaign.manifest import Manifest
-from unperturbed.harness.campaign.plan import Configuration, configurations
+from unperturbed.harness.campaign.plan import Configuration
 from unperturbed.harness.campaign.preparation import make_empty_folder
 from unperturbed.harness.campaign.progress import Progress, describe_interval
 from unperturbed.harness.campaign.requirements import shows_perturbation
@@ -29,8 +29,7 @@ _PILOT_CAPACITY = 1 << 17
 _PILOT_INTERVAL_NS = 20_000_000
 _REHEARSAL_TIMES, _REHEARSAL_SLACK_S = 20, 10
 """With probes, a program is stopped after so many times the duration of the pilot and so many seconds more."""
-_JIFFIES = 2
-"""An interval of CPU time is at least two of the kernel's jiffies: below, its length is mostly rounding."""
+_JIFFIES = 2  # An interval of CPU time is at least two of the kernel's jiffies: below, its length is mostly rounding
 
 
 def _clock(spec: CampaignSpec, source: str) -> str:
@@ -55,15 +54,7 @@ def pilots(session: Session, manifest: Manifest, progress: Progress) -> dict[str
                 length = interval.counts
             first = Sampling(collected, SoftwareMetrics(), length, clock, _PILOT_CAPACITY, event=event)
             started = time.monotonic()
-            trace = execute_in(
-                session,
-                first,
-                BASELINE,
-                make_empty_folder(session.folder / "runs" / "0000"),
-                pad_bytes=0,
-                run=PILOT,
-                order=0,
-            )
+            trace = _try(session, first, BASELINE)
             seconds = time.monotonic() - started
             interval_ns, note = first.interval_ns, _coarse(first.interval_ns, clock)
             if interval.records is not None:
@@ -94,7 +85,7 @@ def rehearse(session: Session, samplings: Mapping[str, Sampling], manifest: Mani
     """Run each configuration with kernel probes once, record their cost, and refuse those that are hit too often."""
     notes: dict[str, None] = {}
     # Configurations that this session does not need were rehearsed by an earlier one.
-    for name in dict.fromkeys([*(item.name for item in configurations(session.spec)), *session.built]):
+    for name in session.configurations:
         built, fact = session.built.get(name), f"probes:{name}"
         rates = manifest.fact(fact)
         if rates is None and built is not None and built.software_metrics.probes:
@@ -107,6 +98,11 @@ def rehearse(session: Session, samplings: Mapping[str, Sampling], manifest: Mani
     manifest.set_facts(probe_notes=list(notes))
 
 
+def _try(session: Session, sampling: Sampling, name: str) -> Trace:
+    folder = make_empty_folder(session.folder / "runs" / "0000")
+    return execute_in(session, sampling, name, folder, pad_bytes=0, run=PILOT, order=0)
+
+
 def _rehearse(
     session: Session, sampling: Sampling, name: str, software_metrics: SoftwareMetrics, manifest: Manifest
 ) -> Trace:
@@ -117,9 +113,7 @@ def _rehearse(
         sampling, software_metrics=software_metrics, capacity=max(sampling.capacity, _PILOT_CAPACITY), timeout_s=limit
     )
     try:
-        return execute_in(
-            session, first, name, make_empty_folder(session.folder / "runs" / "0000"), pad_bytes=0, run=PILOT, order=0
-        )
+        return _try(session, first, name)
     except TimedOutError:
         if limit >= session.spec.program.timeout.seconds:
             raise

@@ -1,10 +1,9 @@
 """The plan: which configuration is run when, in which surroundings.
 
-Configurations × passes × repetitions, spread over blocks so that slow drift of the host meets every configuration
-alike, and shuffled within a block by the spec's seed. The size of the environment varies over blocks and is the same
-for all runs of a block: it moves the stack, and so belongs to the factors of the experiment ("Producing wrong data
-without doing anything obviously wrong", ASPLOS 2009). So does the layout of the code, where the spec has it vary: every
-repetition then has a layout of its own.
+Configurations × passes × repetitions are spread over blocks so that slow drift of the host meets all alike, and
+shuffled within a block by the seed. The size of the environment varies over blocks, as it moves the stack ("Producing
+wrong data without doing anything obviously wrong", ASPLOS 2009), and the layout of the code, if the spec has it vary,
+with every repetition.
 """
 
 from __future__ import annotations
@@ -18,8 +17,7 @@ from typing import Literal
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.sections.campaign import ANCHOR, BASELINE, SHAM_PREFIX
 
-PAD_BYTES = 4096
-"""The environment grows by up to a page: every offset of the stack within a page occurs."""
+PAD_BYTES = 4096  # The environment grows by up to a page: every offset of the stack within a page occurs
 
 NATIVE = "native"
 """Pass of a sweep's run of the untouched program that gives the result which the point's other runs must give."""
@@ -108,15 +106,13 @@ def plan_runs(
     layouts: Literal["fixed", "varied"] = "fixed",
     first_layout: int = 1,
 ) -> tuple[PlannedRun, ...]:
-    """Lay out every run of a campaign, in the order in which they are made.
+    """Lay out every run of a campaign; ids ascend in the order in which they are made.
 
     `order`: `blocks` spreads each configuration's runs evenly over as many blocks as the longest configuration has
-    runs, and shuffles within a block; `random` shuffles all; `sequential` is one configuration after the other, and
-    only for debugging.
+    runs, and shuffles within a block; `random` shuffles all; `sequential` is for debugging.
     `before`: Runs that were planned earlier. Only the runs beyond them are planned, in further blocks.
-    `layouts`: `varied` gives every repetition of a configuration a layout of its own, numbered as the repetition.
-    `first_layout`: Number of the first repetition's layout: nodes that share a build have different ones.
-    Result: Ids ascend in the order of the plan.
+    `layouts`: `varied` gives every repetition of a configuration a layout of its own, from `first_layout` on: nodes
+    that share a build have different ones.
     """
     chance = random.Random(f"{seed}+{len(before)}" if before else seed)
     had = Counter(run.configuration for run in before if run.pass_name == passes[0])
@@ -163,11 +159,9 @@ def plan_batch(
     order: Literal["blocks", "random", "sequential"] = "blocks",
     layouts: Literal["fixed", "varied"] = "fixed",
 ) -> tuple[PlannedRun, ...]:
-    """Add further runs of some configurations at the end of the plan.
+    """Add runs a pass of some configurations beyond those that they have (`more`), at the end of the plan.
 
-    `more`: Name of a configuration, built or not → runs a pass beyond those that it has.
-    `seed`, `before`, `order`, `layouts`: As for `plan_runs`. The same earlier plan and the same request give the same
-    batch, so that a search that was interrupted finds it planned.
+    The same earlier plan and request give the same batch, so that an interrupted search finds it planned.
     """
     had = Counter(run.configuration for run in before if run.pass_name == passes[0])
     wanted = [Configuration(name, (), had[name] + runs) for name, runs in more.items()]

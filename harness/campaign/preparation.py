@@ -9,10 +9,9 @@ import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from unperturbed.collectors.passes import Passes
-from unperturbed.collectors.sources import Pass
 from unperturbed.common import supervision
 from unperturbed.errors import HostError, RunError, SpecError
 from unperturbed.harness.campaign.manifest import Manifest
@@ -53,10 +52,7 @@ def prepare(
     judged: bool = False,
     needed: Needed | None = None,
 ) -> Session:
-    """Prepare everything before the pilot; results of an earlier session are kept.
-
-    `needed`: Once a run is done, only these configurations are built, and those of trial runs that are not made yet.
-    """
+    """Prepare all before the pilot, or keep it; once a run is done, only `needed` configurations are built."""
     passes, here = detect_host(spec, manifest, progress)
     if judged:
         check_verdict_possible(spec, passes)
@@ -124,7 +120,17 @@ def detect_host(spec: CampaignSpec, manifest: Manifest, progress: Progress) -> t
         refuse_misspelt(spec)
         raise
     check_processor(spec)
-    manifest.set_facts(reasons=dict(passes.reasons), passes=[_pass_facts(item) for item in passes.passes])
+    described = [
+        {
+            "name": item.name,
+            "source": item.source,
+            "metrics": [metric.name for metric in item.metrics],
+            "machine": asdict(item.machine) if item.machine else None,
+            "multiplexed": item.multiplexed,
+        }
+        for item in passes.passes
+    ]
+    manifest.set_facts(reasons=dict(passes.reasons), passes=described)
     return passes, here
 
 
@@ -139,17 +145,11 @@ class Workspace:
 
 
 def build_and_stage(
-    spec: CampaignSpec,
-    folder: Path,
-    manifest: Manifest,
-    progress: Progress,
-    *,
-    needed: Collection[str] | None = None,
+    spec: CampaignSpec, folder: Path, manifest: Manifest, progress: Progress, *, needed: Collection[str] | None = None
 ) -> Workspace:
     """Build configurations and stage the input; results of an earlier session are kept.
 
-    `needed`: The configurations to build; by default all, with the untouched program. That one is built too where the
-    input is missing.
+    `needed`: The configurations to build, all by default; the untouched program too where the input is missing.
     """
     if (shared := shared_workspace(spec, manifest)) is not None:
         return shared
@@ -211,16 +211,6 @@ def _identities(spec: CampaignSpec) -> str:
     """Return the identity of the program, and of those that it is compared with."""
     each = (spec.of_program(name) for name in ("", *spec.programs))
     return ", ".join(program_identity(one, find_source(one.program, one.folder)) for one in each)
-
-
-def _pass_facts(item: Pass) -> dict[str, Any]:
-    return {
-        "name": item.name,
-        "source": item.source,
-        "metrics": [metric.name for metric in item.metrics],
-        "machine": asdict(item.machine) if item.machine else None,
-        "multiplexed": item.multiplexed,
-    }
 
 
 def _inputs(

@@ -11,8 +11,7 @@ if TYPE_CHECKING:
     from unperturbed.collectors.passes import Passes
     from unperturbed.harness.campaign.plan import PlannedRun
 
-_QUANTUM_BLOCKS = 100_000
-"""Basic blocks of a quantum of the simulator's work clock."""
+_QUANTUM_BLOCKS = 100_000  # Basic blocks of a quantum of the simulator's work clock
 
 
 @dataclass(frozen=True)

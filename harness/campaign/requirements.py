@@ -19,7 +19,9 @@ _SIMULATE = "PAPI_TOT_INS and the like can be simulated (source: auto, sampler: 
 
 def plan_counting(spec: CampaignSpec, names: Sequence[str] | None = None, source: str | None = None) -> Passes:
     """Plan which source counts which hardware metric here, in which passes."""
-    measure, interval = spec.measure, spec.measure.interval
+    measure, interval, counted = spec.measure, spec.measure.interval, frozenset(spec.measure.hardware)
+    # What each derived metric needs in one run; a sweep computes it from several.
+    together = [counted.intersection(expression.names) for expression in measure.derived.values()]
     return plan_passes(
         measure.hardware if names is None else names,
         source=source or measure.source,
@@ -29,7 +31,7 @@ def plan_counting(spec: CampaignSpec, names: Sequence[str] | None = None, source
         sampler=measure.sampler,
         multiplex=measure.multiplex,
         overflow=(measure.interval_event, interval.counts) if isinstance(interval, WorkInterval) else None,
-        together=_computed_together(spec),
+        together=() if spec.parameters else together,
     )
 
 
@@ -40,10 +42,9 @@ def refuse_misspelt(spec: CampaignSpec) -> None:
 
 
 def _shared(spec: CampaignSpec) -> tuple[str, ...]:
-    """Return the hardware metrics that every pass holds, so that its runs can be aligned with others'.
+    """Return the hardware metrics that every pass holds, so that its runs can be aligned with others'; none in a sweep.
 
     They are what ends intervals and what `align_on` is made of, and instructions and cycles where the spec has them.
-    Runs of a sweep are not aligned.
     """
     if spec.parameters:
         return ()
@@ -53,14 +54,6 @@ def _shared(spec: CampaignSpec) -> tuple[str, ...]:
     ]
     wanted = dict.fromkeys([spec.measure.interval_event, *aligning, "PAPI_TOT_INS", "PAPI_TOT_CYC"])
     return tuple(name for name in wanted if name in spec.measure.hardware)
-
-
-def _computed_together(spec: CampaignSpec) -> Iterable[frozenset[str]]:
-    """Return the hardware metrics that each derived metric needs in one run; a sweep computes them from several."""
-    if spec.parameters:
-        return ()
-    counted = frozenset(spec.measure.hardware)
-    return [counted.intersection(expression.names) for expression in spec.measure.derived.values()]
 
 
 def check_sampled_program(spec: CampaignSpec) -> None:

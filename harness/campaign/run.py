@@ -43,8 +43,7 @@ _UNSEEN_NS = 300_000_000
 _UNSEEN_SHARE = 0.1
 """How much of a run's end may be without records: releasing a large program's memory takes time."""
 _ANY_RESULT = "any"
-_KILLED = 128
-"""Exit codes above this stand for a signal, as in the shell."""
+_KILLED = 128  # Exit codes above this stand for a signal, as in the shell
 
 
 @dataclass(frozen=True)
@@ -111,9 +110,8 @@ def execute(
 ) -> Trace:
     """Run the program once under its sampler, inside or outside, and write its trace.
 
-    `folder`: The run's folder, empty. Written into it: trace.parquet, stdout, stderr, meta.json.
-    `build`: Folder of the configuration's build; None for a program that was not built here, which gets the sampler by
-    LD_PRELOAD.
+    `folder`: The run's folder, empty; it gets trace.parquet, stdout, stderr and meta.json.
+    `build`: The configuration's build; None for a program that is not built here, which gets the sampler by LD_PRELOAD.
     """
     command, setup = _sampled_command(spec, folder, sampling, build=build, inputs=inputs, pad_bytes=pad_bytes)
     outcome = _launch(command, folder)
@@ -157,7 +155,9 @@ def execute(
     (folder / "meta.json").write_text(
         json.dumps({"command": list(command.argv), "outcome": asdict(outcome), **trace.attributes}, indent=1)
     )
-    _tidy(folder)
+    shutil.rmtree(folder / "scratch", ignore_errors=True)
+    for raw in [folder / "record", *folder.glob("dumps.*")]:
+        raw.unlink(missing_ok=True)
     return trace
 
 
@@ -330,10 +330,3 @@ def _last_stderr(folder: Path) -> str:
     file = folder / "stderr"
     text = file.read_bytes()[-_SHOWN_BYTES:].decode(errors="replace").strip() if file.is_file() else ""
     return f"It said:\n{text}" if text else "It wrote nothing to stderr."
-
-
-def _tidy(folder: Path) -> None:
-    """Remove the raw records and the program's scratch files."""
-    shutil.rmtree(folder / "scratch", ignore_errors=True)
-    for file in [folder / "record", *folder.glob("dumps.*")]:
-        file.unlink(missing_ok=True)

@@ -14,7 +14,7 @@ from unperturbed.collectors.kernel_probes import remove_probes
 from unperturbed.collectors.sources import Pass
 from unperturbed.errors import SpecError
 from unperturbed.harness.campaign.manifest import Manifest
-from unperturbed.harness.campaign.plan import Configuration, PlannedRun
+from unperturbed.harness.campaign.plan import Configuration, PlannedRun, configurations
 from unperturbed.harness.campaign.progress import Progress
 from unperturbed.harness.campaign.run import ProgramResult, Sampling, execute
 from unperturbed.harness.program.build import build_configuration, find_source
@@ -28,8 +28,7 @@ from unperturbed.harness.spec.sections.campaign import REFERENCE
 UNTOUCHED = Configuration(REFERENCE, (), 1)
 """The program as the plain compiler builds it, which gives the result that all others must give."""
 
-_LAYOUTS_A_PART = 10_000
-"""More than a node makes runs of a configuration."""
+_LAYOUTS_A_PART = 10_000  # More than a node makes runs of a configuration
 _DECIMAL, _LETTERS = 100, "abcdefghijklmnopqrstuvwxyz"
 _SIGNS = "0123456789" + _LETTERS
 
@@ -60,6 +59,11 @@ class Session:
     # The results of the other programs (`programs:`), by name.
     others: Mapping[str, ProgramResult] = field(default_factory=dict)
     slowness: float = 1  # How many times as long as the program the slowest of the others takes, at least 1
+
+    @property
+    def configurations(self) -> Sequence[str]:
+        """Return the names of the spec's configurations and of others that it has."""
+        return list(dict.fromkeys([*(item.name for item in configurations(self.spec)), *self.built]))
 
     def holding(self, configuration: Configuration, tree: Path | None) -> Session:
         """Return the session with one more configuration in it, or another number of runs of one that it has."""

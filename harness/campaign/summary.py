@@ -1,7 +1,4 @@
-"""The state of campaigns: runs done, failed and left, whether a process works on one, and its verdicts.
-
-Nothing is written, so that a campaign that runs, or one that another user made, can be looked at.
-"""
+"""The state of campaigns, read without writing, so that one that runs, or is another user's, can be looked at."""
 
 from __future__ import annotations
 
@@ -18,9 +15,7 @@ from typing import Any, Literal
 from unperturbed.errors import SpecError
 from unperturbed.harness.campaign.manifest import Manifest, State
 
-HOME = Path("campaigns")
-"""Where campaigns are kept, in the current folder, unless a folder is given."""
-
+HOME = Path("campaigns")  # Where campaigns are kept, in the current folder, unless a folder is given
 _DEEPEST = 4
 _SKIPPED = frozenset({"builds", "runs", "inputs", "node_modules", "__pycache__"})
 

@@ -18,6 +18,8 @@ from unperturbed.harness.campaign.manifest import Manifest, RunState
 if TYPE_CHECKING:
     import polars as pl
 
+    from unperturbed.harness.campaign.progress import Progress
+
 _NAMED = 5
 
 
@@ -63,14 +65,12 @@ def require_own(attributes: Mapping[str, Any], state: RunState, campaign: str | 
             raise DataError(f"{path} is the trace of {recorded}, not the one planned by this folder's manifest")
 
 
-def reopen_lost(folder: Path, manifest: Manifest) -> tuple[str, ...]:
-    """Plan finished runs again whose traces are gone or cut off; return their ids.
-
-    Only the ends of the files are read, so that a campaign of many runs goes on at once.
-    """
-    lost = tuple(state.run.id for state in manifest.runs("done", hosts=False) if is_lost(folder, state))
+def reopen_lost(folder: Path, manifest: Manifest, progress: Progress) -> None:
+    """Plan finished runs again whose traces are gone or cut off, by the ends of the files alone."""
+    lost = [state.run.id for state in manifest.runs("done", hosts=False) if is_lost(folder, state)]
     manifest.redo(lost)
-    return lost
+    if lost:
+        progress.note(f"the traces of {counted(len(lost), 'run')} are lost and measured again: {listing(lost)}")
 
 
 def is_lost(folder: Path, state: RunState) -> bool:
@@ -78,19 +78,12 @@ def is_lost(folder: Path, state: RunState) -> bool:
     return not is_whole_parquet(trace_file(folder, state.run.id))
 
 
-def lost_note(runs: tuple[str, ...]) -> str:
-    """Return the note on runs that are made again."""
-    return f"the traces of {counted(len(runs), 'run')} are lost and measured again: {listing(runs)}"
-
-
 FACTS = ("run", "configuration", "pass", "repetition", "interval", "start", "duration")
 """The columns that come before the intervals' bounds and the metrics; `start` and `duration` are in seconds."""
 
 
 def scan_intervals(folder: Path, runs: Sequence[RunState], *, campaign: str | None = None) -> pl.LazyFrame:
-    """Return the intervals of a campaign's runs, read when they are collected.
-
-    Each file is checked before: it is whole, as it was written, and of its run.
+    """Return the intervals of a campaign's runs, read when they are collected; each file is checked before.
 
     Result: A row an interval, the runs in the order given: `FACTS`, `begin_ns`, `end_ns`, `overruns`, then one column a
     metric, null where a run has it not.

@@ -1,12 +1,7 @@
-"""Find the commands: a module each in the rooms below, and those that come by entry points.
+"""Find the commands: a module each in the rooms below, with a class `Command`, and those that come by entry points.
 
-A command is one module in one of the rooms, with a class `Command`. The module's name is the command's (an underscore
-at its end is left out, so that `import_.py` is `import`), and the first line of the module is its help. The methods of
-analysis in `harness.methods`, and other distributions, add theirs by entry points of the group `unperturbed.commands`,
-which name such a class::
-
-    [project.entry-points."unperturbed.commands"]
-    mine = "my_package.mine:Command"
+The module's name is the command's (`import_.py` is `import`), and its first line the help. Entry points of the group
+`unperturbed.commands` name such a class: those of `harness.methods`, and of other distributions.
 """
 
 from __future__ import annotations
@@ -32,16 +27,14 @@ ROOMS = {
 }
 """The folders that hold commands, and the heading of each in the help."""
 
-GROUP = "unperturbed.commands"
-"""The entry points by which other distributions add commands."""
+GROUP = "unperturbed.commands"  # The entry points by which other distributions add commands
 
 
 class Command(Protocol):
     """The interface of a command's class.
 
-    An attribute `resumable = True` says that the same command continues after an interruption, and `takes_program =
-    True` that the words behind the first `--` are another program's: they are `arguments.program`, a list, and are
-    never parsed.
+    `resumable = True`: the same command continues after an interruption. `takes_program = True`: the words behind the
+    first `--` are another program's, `arguments.program`, and are never parsed.
     """
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:

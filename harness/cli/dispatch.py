@@ -24,8 +24,7 @@ from unperturbed.harness.cli.streams import prepare_streams, print_event
 INTERRUPTED = 130
 _OUTPUTS = {"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/tty"}
 _SOON_S = 0.01
-_MANY_OBJECTS = 50_000
-"""New objects that trigger a garbage collection: more than loading a command's modules creates."""
+_MANY_OBJECTS = 50_000  # New objects that trigger a garbage collection: more than loading a command's modules creates
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -79,8 +78,7 @@ def _collect_rarely() -> None:
 class _Interrupt:
     """Raises KeyboardInterrupt at a signal, and remembers it: libraries put other exceptions in its place.
 
-    Where it is raised in a callback that can raise nothing, such as a finalizer, the interpreter would print it and go
-    on. The signal is sent again then, when the callback is over.
+    A callback that can raise nothing, such as a finalizer, would swallow it: the signal is sent again after that.
     """
 
     def __init__(self) -> None:

@@ -171,10 +171,7 @@ def draft(
 
 
 def typed(name_of_command: str, arguments: argparse.Namespace) -> str:
-    """Return the command by which its spec is found again.
-
-    The numbers of runs are left out: with more runs, the same campaign goes on.
-    """
+    """Return the command by which its spec is found again: without the numbers of runs, which may grow."""
     words = ["unperturbed", name_of_command]
     for name, unset in _DEFAULTS.items():
         value = getattr(arguments, name)

@@ -23,17 +23,13 @@ _ADVICE = {
     errno.EAGAIN: "raise the limit of processes (ulimit -u), or end some",
     errno.EMFILE: "raise the limit of open files (ulimit -n)",
 }
-_NO_THREAD = "can't start new thread"
-"""The interpreter's message where the host allows no further thread."""
+_NO_THREAD = "can't start new thread"  # The interpreter's message where the host allows no further thread
 
 _LIMITS = {"VmPeak": resource.RLIMIT_AS, "VmData": resource.RLIMIT_DATA}
 """Limits of memory, by what /proc/self/status calls the memory that they bound."""
 
-_LITTLE = 64 << 20
-"""Bytes of memory: a process that had fewer left cannot be expected to load a library."""
-
-_SPARE = 128 << 20
-"""Bytes of memory for a command's own data, beside the libraries that it loads."""
+_LITTLE = 64 << 20  # Bytes of memory: a process that had fewer left cannot be expected to load a library
+_SPARE = 128 << 20  # Bytes of memory for a command's own data, beside the libraries that it loads
 
 _TRIAL = """
 import io, resource, sys
@@ -57,7 +53,6 @@ def require_memory() -> None:
     """Raise HostError where this process's limits of memory are too low for the libraries that analyses need.
 
     It is tried in a process apart: where memory ends, these libraries abort or wait forever, which nothing could catch.
-    Without a limit nothing is tried.
     """
     if all(resource.getrlimit(which)[0] == resource.RLIM_INFINITY for which in _LIMITS.values()):
         return

@@ -65,8 +65,7 @@ _OPTION_OF = {
 }
 """Options of other tools, and what they are called here."""
 
-_ALIKE = 75
-"""Least similarity of an option that is suggested: that of `--output` and `--out`."""
+_ALIKE = 75  # Least similarity of an option that is suggested: that of `--output` and `--out`
 
 
 class RegisteredNames:
@@ -203,10 +202,7 @@ def _whole_number(text: str) -> int:
 
 
 def full_parser() -> CommandParser:
-    """Return the parser with the arguments of all commands, for completion and the manual.
-
-    Each word that is a path has the attribute `complete`, as shtab reads it.
-    """
+    """Return the parser with all arguments, for completion and the manual; paths have the attribute `complete`."""
     entries = all_commands()
     parser = make_parser(entries)
     for action in parser._actions:
@@ -236,10 +232,7 @@ class _Version(argparse.Action):
 
 
 def make_parser(entries: Mapping[str, Entry]) -> CommandParser:
-    """Return the parser, whose help lists the commands in groups.
-
-    `entries`: The commands by name.
-    """
+    """Return the parser of these commands, whose help lists them in groups."""
     parser = CommandParser(
         prog="unperturbed",
         usage="unperturbed COMMAND …     (unperturbed help COMMAND describes one)",

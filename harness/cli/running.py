@@ -124,10 +124,7 @@ def run_and_show_nodes(
 
 
 def cancel_jobs(spec: CampaignSpec, folder: Path, command: str) -> int:
-    """End the jobs of a campaign or search on nodes.
-
-    `command`: The command that resumes it: `run` or `partition`.
-    """
+    """End the jobs of a campaign or search on nodes, which `command` resumes."""
     from unperturbed.harness.nodes.coordinate import cancel
 
     if spec.nodes is None:
@@ -176,10 +173,7 @@ def runs_that_decide(checked: CampaignVerdicts) -> int | None:
 
 
 def show_plan(spec: CampaignSpec, folder: Path, *, as_json: bool) -> int:
-    """Print the plan of a campaign; return 0, or the exit code with which the campaign would be refused.
-
-    `folder`: The campaign's folder, which need not be there. Runs of an earlier session there are counted.
-    """
+    """Print the plan of a campaign; return 0, or the exit code with which the campaign would be refused."""
     from unperturbed.harness.host.doctor import examine
     from unperturbed.harness.studies.readiness import check_spec
 
@@ -209,10 +203,7 @@ def show_plan(spec: CampaignSpec, folder: Path, *, as_json: bool) -> int:
 
 
 def _earlier_session(folder: Path, spec: CampaignSpec) -> tuple[int, list[float]]:
-    """Return how many runs of this spec are done in a folder, and the seconds of a run of each pass.
-
-    Refuse a folder of another campaign.
-    """
+    """Return how many runs of this spec are done in a folder, if it is there, and the seconds of a run of each pass."""
     from unperturbed.harness.campaign.execution import CAMPAIGN, SWEEP, check_owner
     from unperturbed.harness.campaign.manifest import Manifest
     from unperturbed.harness.nodes.shares import SWEEPS, VERDICTS
@@ -258,19 +249,19 @@ def _builds(ready: Readiness) -> dict[str, list[str]]:
 def _print_plan(ready: Readiness, described: Mapping[str, Any]) -> None:
     console = terminal()
     for key, command in described["commands"].items():
-        console.print(f"command {escape(key)}: {escape(visible(command))}", soft_wrap=True)
+        console.say(f"command {escape(key)}: {escape(visible(command))}")
     for item in described["passes"]:
         simulated = item["source"] == "simulated"
         source = "[bold yellow]simulated[/bold yellow] by callgrind" if simulated else item["source"]
-        console.print(f"pass {item['name']}: {', '.join(item['metrics'])} — {source}", soft_wrap=True)
+        console.say(f"pass {item['name']}: {', '.join(item['metrics'])} — {source}")
     for name, metrics in described["builds"].items():
         holds = f"with {', '.join(metrics)}" if metrics else "as it is"
-        console.print(f"build {escape(name)}: {escape(holds)}", soft_wrap=True)
+        console.say(f"build {escape(name)}: {escape(holds)}")
     if not described["builds"]:
         console.print("nothing is built")
     each = ", ".join(f"{name} {runs}" for name, runs in described["configurations"].items())
     done = f"; {described['done']} of them are done already" if described["done"] else ""
-    console.print(f"[bold]{counted(described['runs'], 'run')}[/bold] ({escape(each)}){done}", soft_wrap=True)
+    console.say(f"[bold]{counted(described['runs'], 'run')}[/bold] ({escape(each)}){done}")
     if described["seconds"] is not None:
         console.print(f"about [bold]{duration(described['seconds'], whole=True)}[/bold] to go")
     else:
@@ -280,10 +271,10 @@ def _print_plan(ready: Readiness, described: Mapping[str, Any]) -> None:
         )
         console.print(f"a run takes {each_run}; a pilot run will measure it")
     for problem in ready.problems:
-        console.print(f"[bold red]{BAD}[/bold red] {escape(problem.finding.what)}", soft_wrap=True)
+        console.say(f"[bold red]{BAD}[/bold red] {escape(problem.finding.what)}")
     if ready.no_verdict and not ready.problems:
-        console.print(f"[yellow]{NOTE}[/yellow] {escape(ready.no_verdict)}", soft_wrap=True)
-    console.print(f"campaign: {described['campaign']} (nothing was run or written)", soft_wrap=True)
+        console.say(f"[yellow]{NOTE}[/yellow] {escape(ready.no_verdict)}")
+    console.say(f"campaign: {described['campaign']} (nothing was run or written)")
     if (nodes := ready.spec.nodes) is not None:
         count = counted(nodes.count, "node")
         console.print(f"{count} ({nodes.engine}) share these runs; the plan above is that of this host")

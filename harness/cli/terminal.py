@@ -1,7 +1,4 @@
-"""The terminal: the console for styled output, which escapes controls in untrusted text, and progress on stderr.
-
-No analysis is loaded here: runs would wait for it.
-"""
+"""The console for styled output, and progress on stderr; no analysis is loaded here: runs would wait for it."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, Self
 
-from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderHook, RenderResult
+from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderableType, RenderHook, RenderResult
 from rich.markup import escape
 from rich.segment import Segment
 
@@ -29,12 +26,17 @@ _LINE_EVERY_S = 10.0
 _PIPE_COLUMNS = 1000
 
 
-def terminal(*, stderr: bool = False, whole_rows: bool = False) -> Console:
-    """Return a console on a standard stream.
+class Terminal(Console):
+    """A console on a standard stream."""
 
-    `whole_rows`: In a pipe a row of a table stays on one line, for grep and awk.
-    """
-    console = Console(file=drawing(sys.stderr if stderr else sys.stdout), highlight=False, emoji=False)
+    def say(self, *parts: RenderableType, sep: str = " ") -> None:
+        """Print a line, which in a pipe stays one."""
+        self.print(*parts, sep=sep, soft_wrap=True)
+
+
+def terminal(*, stderr: bool = False, whole_rows: bool = False) -> Terminal:
+    """Return a console on a standard stream; `whole_rows`: in a pipe a table's row is one line, for grep and awk."""
+    console = Terminal(file=drawing(sys.stderr if stderr else sys.stdout), highlight=False, emoji=False)
     if whole_rows and not console.is_terminal:
         console.width = _PIPE_COLUMNS
     console.push_render_hook(_AllVisible())
@@ -71,10 +73,8 @@ class TerminalProgress:
     """Show a campaign's progress on stderr, one line a step, drawn between runs only.
 
     On a terminal the line of a run is written over the one before; elsewhere every tenth run has a line. As JSON, each
-    event is an object in a line of its own: `event`, `time` (seconds since 1970), and what
-    docs/reference/command_line.md lists.
-
-    As a context manager, it ends the line of the last run.
+    event is an object in a line of its own (docs/reference/command_line.md). As a context manager, it ends the last
+    line.
 
     `points`: The points of a sweep, which name its runs.
     `plan_once`: Only the first plan is shown: a search plans batch after batch, and shows each measurement.
@@ -192,7 +192,7 @@ class TerminalProgress:
             if event:
                 print_event(event, **facts)
         elif self._show != "none":
-            self._console.print(markup, soft_wrap=True)
+            self._console.say(markup)
 
 
 def chosen_progress(

@@ -25,18 +25,12 @@ _RUNS_FAILED, _NEGATIVE = 1, 4
 
 
 def show_judgement(
-    spec: CampaignSpec,
-    judgement: Judgement,
-    report: Path | None,
-    *,
-    as_json: bool,
-    fail_on: VerdictName | None = None,
+    spec: CampaignSpec, judgement: Judgement, report: Path | None, *, as_json: bool, fail_on: VerdictName | None = None
 ) -> int:
     """Print the verdicts of a campaign; return the exit code.
 
-    `fail_on`: The mildest verdict that counts as failure; by default that of the spec.
-    Result: 1 when runs failed or are missing, which outranks 4; 4 when a configuration has that verdict or a more
-    serious one; else 0.
+    Result: 1 when runs failed or are missing, which outranks 4; 4 when a configuration has the verdict `fail_on` (by
+    default that of the spec) or a more serious one; else 0.
     """
     if as_json:
         print_json(to_json(judgement.content))
@@ -61,18 +55,13 @@ def show_nodes(
     as_json: bool,
     fail_on: VerdictName | None = None,
 ) -> int:
-    """Print the verdicts over nodes; return the exit code.
-
-    `fail_on`: The mildest verdict that counts as failure; by default that of the spec.
-    Result: 1 when runs of judged nodes failed or are missing, which outranks 4; 4 when a configuration has that verdict
-    or a more serious one; else 0.
-    """
+    """Print the verdicts over nodes; return the exit code as `show_judgement`, by the runs of judged nodes."""
     verdicts = judgement.verdicts
     if as_json:
         print_json(verdicts.to_dict())
     else:
         console = terminal(whole_rows=True)
-        console.print(f"[bold]{escape(spec.name)}[/bold]: {escape(verdicts.headline())}", soft_wrap=True)
+        console.say(f"[bold]{escape(spec.name)}[/bold]: {escape(verdicts.headline())}")
         for table in verdicts.tables():
             console.print(table.to_rich())
         for sentence in verdicts.sentences():
@@ -92,15 +81,14 @@ def show_verdicts(spec: CampaignSpec, checked: CampaignVerdicts) -> None:
     if checked.verdicts:
         heading = "verdicts per set-up" if comparing else "verdicts per configuration"
         if comparing:
-            console.print(f"baseline (A): {escape(spec.program.run)}", soft_wrap=True)
+            console.say(f"baseline (A): {escape(spec.program.run)}")
         console.print(verdict_table(checked.verdicts, f"{spec.name}: {heading}").to_rich())
         over = f", over {len(checked.traces)} passes" if len(checked.traces) > 1 else ""
-        console.print(
+        console.say(
             f"Pairs and metrics: ✓ unperturbed, ✗ changed beyond ±{spec.analysis.tolerance:g}, ~ changed, perhaps "
-            f"within it, ? undecided{over}.",
-            soft_wrap=True,
+            f"within it, ? undecided{over}."
         )
-        console.print(_kinds_of_rho(checked), soft_wrap=True)
+        console.say(_kinds_of_rho(checked))
         if checked.verdicts[0].method == "paper":
             console.print(
                 "The paper's rule calls perturbed what deviates more than any baseline run. Its error rate is unknown."
@@ -108,27 +96,20 @@ def show_verdicts(spec: CampaignSpec, checked: CampaignVerdicts) -> None:
     for item in configurations(spec):
         if item.name == BASELINE:
             continue
-        console.print(f"{item.name} {escape(_what_it_is(item, spec))}", soft_wrap=True)
+        console.say(f"{item.name} {escape(_what_it_is(item, spec))}")
         found = checked.of(item.name)
         if found is not None and found.verdict != "unperturbed":
             shown = verdict_cell(found.verdict)
-            console.print(
-                Text(f"  {shown.text}", style_of(shown)),
-                f": {escape(decisive_change(found))}",
-                sep="",
-                soft_wrap=True,
-            )
+            console.say(Text(f"  {shown.text}", style_of(shown)), f": {escape(decisive_change(found))}", sep="")
     if checked.simulated:
-        console.print(
-            "Hardware metrics are [bold yellow]simulated[/bold yellow], not counted by a processor.", soft_wrap=True
-        )
+        console.say("Hardware metrics are [bold yellow]simulated[/bold yellow], not counted by a processor.")
     levels = checked.levels(spec)
     if levels:
         caption = f"Totals: means over the runs, and by how much {'B' if set(levels) == {'B'} else 'each'} differs"
         console.print(level_table(levels, spec.analysis.alpha, caption).to_rich())
     for sentence in checked.steadiness:
         if sentence.startswith("The baseline is steady"):
-            console.print(sentence, soft_wrap=True)
+            console.say(sentence)
         else:
             print_note(console, sentence)
     for note in checked.notes:
@@ -182,8 +163,6 @@ def show_failures(failures: Sequence[str], missing: Sequence[str]) -> None:
     """Name the runs that failed for good, and those that were never made."""
     console = terminal(stderr=True)
     for failure in failures:
-        console.print(f"[red]failed:[/red] {escape(failure)}", soft_wrap=True)
+        console.say(f"[red]failed:[/red] {escape(failure)}")
     if missing:
-        console.print(
-            f"[red]not made:[/red] runs {', '.join(missing)}; repeat the run command to make them", soft_wrap=True
-        )
+        console.say(f"[red]not made:[/red] runs {', '.join(missing)}; repeat the run command to make them")

@@ -1,7 +1,4 @@
-"""Compile the kernels of the analyses ahead of their first use, by small examples of everything that is compiled.
-
-Code is kept in the user's cache (see `unperturbed.analysis.compiling`), so that a first answer waits for none.
-"""
+"""Compile the kernels of the analyses ahead of their first use, by small examples of everything that is compiled."""
 
 from __future__ import annotations
 
@@ -53,8 +50,7 @@ def recurring_phases(seed: int) -> Iterator[Trace]:
         yield Trace.from_columns(metrics, columns, begin_ns=ends - 1_000_000, end_ns=ends)
 
 
-GROUP = "unperturbed.kernels"
-"""The entry points of functions that compile a part's loops."""
+GROUP = "unperturbed.kernels"  # The entry points of functions that compile a part's loops
 
 
 def warmers() -> Mapping[str, Callable[[], None]]:
@@ -71,10 +67,7 @@ def _compile_with(load: Callable[[], FunctionType]) -> Callable[[], None]:
 
 
 def warm_once(part: str, announce: Callable[[str], None] | None = None) -> None:
-    """Compile a part's kernels where that was never done, before a command's own work and not in the middle of it.
-
-    `announce`: Receives one line where this takes its time; that line is logged where nothing is given.
-    """
+    """Compile a part's kernels before a command's own work, once in all; announce or log it in one line."""
     stamp = _stamp(part)
     if stamp is None or stamp.exists():
         return

@@ -1,8 +1,4 @@
-"""The specs that command lines stand for: a program where and as the user runs it, or two set-ups that are compared.
-
-Nothing is built: hardware metrics are the baseline's, and a second configuration counts calls of library functions by
-preloading.
-"""
+"""The specs that command lines stand for: a program where and as the user runs it, or two set-ups that are compared."""
 
 from __future__ import annotations
 
@@ -36,8 +32,7 @@ _SLOWDOWN, _LEAST_TIMEOUT_S = 100, 600
 _LEAST_S, _LEAST_SIMULATED_S = 0.01, 0.015
 """Shorter programs have too few intervals of the least length for a correlation."""
 _OF_SCRIPT = "__main__."
-_CALLS = "calls"
-"""The configuration that counts calls."""
+_CALLS = "calls"  # The configuration that counts calls
 _MOST_SCRIPTS = 4
 
 
@@ -201,27 +196,19 @@ class CommandSpec:
         return f"  interval: {{records: {interval}}}" if interval.isdecimal() else f"  interval: {quoted(interval)}"
 
 
-def describe_command(
-    words: Sequence[str], choices: Choices = Choices(), *, environ: Mapping[str, str] | None = None
-) -> CommandSpec:
+def describe_command(words: Sequence[str], choices: Choices = Choices()) -> CommandSpec:
     """Return the spec that a command line stands for, of a program that is there already."""
-    environ = os.environ if environ is None else environ
-    command = _resolved(words, environ.get("PATH", PROGRAM_PATH))
-    environment = _environment(choices, environ)
-    libraries = [Path(folder) for folder in environment.get("LD_LIBRARY_PATH", "").split(":") if folder]
-    hardware = choose_hardware(choices.hardware, choices.source)
-    counted = how_counted(command, Path.cwd(), libraries, choices)
+    command = _resolved(words, os.environ.get("PATH", PROGRAM_PATH))
+    environment = _environment(choices.environment)
     return CommandSpec(
         campaign_name(choices.name or called(words)),
         tuple(command),
         Path.cwd(),
         environment,
         choose_stdin(choices.stdin),
-        hardware,
-        counted.calls,
-        choices,
-        counted.static,
-        counted.threaded,
+        choose_hardware(choices.hardware, choices.source),
+        choices=choices,
+        **how_counted(command, Path.cwd(), environment, choices)._asdict(),
     )
 
 
@@ -233,9 +220,10 @@ class Counted(NamedTuple):
     threaded: bool
 
 
-def how_counted(command: Sequence[str], folder: Path, libraries: Sequence[Path], choices: Choices) -> Counted:
+def how_counted(command: Sequence[str], folder: Path, environment: Mapping[str, str], choices: Choices) -> Counted:
     """Return how the program of a command can be counted."""
     program = Path(command[0])
+    libraries = [Path(place) for place in environment.get("LD_LIBRARY_PATH", "").split(":") if place]
     calls: Mapping[str, str] = {f"calls_{name.strip('_')}": name for name in choices.calls} or {
         f"calls_{name.removeprefix(_OF_SCRIPT).replace('.', '_').strip('_')}": name
         for name in functions_of_script(command, folder)
@@ -271,23 +259,21 @@ def _resolved(words: Sequence[str], search: str) -> list[str]:
     return command
 
 
-def _environment(choices: Choices, environ: Mapping[str, str]) -> dict[str, str]:
-    found = {name: environ[name] for name in _PASSED_ON if environ.get(name)}
-    if environ.get("PATH", PROGRAM_PATH) != PROGRAM_PATH:
-        found["PATH"] = environ["PATH"]
-    for text in choices.environment:
+def _environment(asked: Sequence[str]) -> dict[str, str]:
+    found = {name: os.environ[name] for name in _PASSED_ON if os.environ.get(name)}
+    if os.environ.get("PATH", PROGRAM_PATH) != PROGRAM_PATH:
+        found["PATH"] = os.environ["PATH"]
+    for text in asked:
         name, given, value = text.partition("=")
-        if not given and name not in environ:
+        if not given and name not in os.environ:
             raise SpecError(f"--env {name}: the environment has no such variable; give it as {name}=VALUE")
-        found[name] = value if given else environ[name]
+        found[name] = value if given else os.environ[name]
     return found
 
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
-_SECOND = "B"
-"""The configuration of the second command; the first is the baseline, A."""
-_GDB_PASSES_ON = signal.SIGURG
-"""Ignored where nobody handles it; gdb hands it on, and stops at real-time signals."""
+_SECOND = "B"  # The configuration of the second command; the first is the baseline, A
+_GDB_PASSES_ON = signal.SIGURG  # Ignored where nobody handles it; gdb hands it on, and stops at real-time signals
 
 
 @dataclass(frozen=True)

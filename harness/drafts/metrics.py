@@ -16,8 +16,7 @@ from unperturbed.instrument.binaries.interposition import find_function
 from unperturbed.instrument.binaries.probes import needed_libraries
 from unperturbed.instrument.events import parse_event
 
-_REAL = ("PAPI_TOT_INS", "PAPI_TOT_CYC", "PAPI_L1_DCM", "PAPI_BR_MSP")
-"""Four metrics fit one run on most processors."""
+_REAL = ("PAPI_TOT_INS", "PAPI_TOT_CYC", "PAPI_L1_DCM", "PAPI_BR_MSP")  # Four metrics fit one run on most processors
 _SIMULATED = ("PAPI_TOT_INS", "PAPI_L1_DCM", "PAPI_L2_TCM", "PAPI_BR_MSP", "PAPI_LD_INS", "PAPI_SR_INS")
 """Simulated cycles are a formula of the others, and say nothing of their own."""
 _KERNELS_OWN = ("perf::task-clock", "perf::page-faults", "perf::context-switches")

@@ -152,8 +152,7 @@ def _is_of(spec: Path, command: str) -> bool:
 
 _STDIN = 0
 _NONE = "null"
-_WAIT_S = 2.0
-"""A pipe in which nothing arrives so long was not meant: services and editors leave an idle one open."""
+_WAIT_S = 2.0  # A pipe in which nothing arrives so long was not meant: services and editors leave an idle one open
 _CHUNK = 1 << 20
 
 

@@ -1,8 +1,7 @@
 """Trial runs of a command, unmeasured: how long it takes, what it prints, which program it becomes, what it calls.
 
 A command is often a script that ends in `exec` (pyenv's `python3`, `zcat`). The sampler stays in the program that a run
-begins with, so the spec names the program that the process becomes. A library function that a binary names need not be
-called with this input, so a run of its own counts the calls.
+begins with, so the spec names the program that the process becomes.
 """
 
 from __future__ import annotations
@@ -31,13 +30,10 @@ from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.load import parse_spec
 
 _POLL_S = 0.002
-_STILL_S = (10.0, 60.0)
-"""When a program that does not end is spoken of; then every minute."""
-_OF_SHELLS = frozenset({"_", "SHLVL", "PWD", "OLDPWD"})
-"""Variables that shells set for themselves."""
+_STILL_S = (10.0, 60.0)  # When a program that does not end is spoken of; then every minute
+_OF_SHELLS = frozenset({"_", "SHLVL", "PWD", "OLDPWD"})  # Variables that shells set for themselves
 _LAUNCHER = "setpriv"
-_EARLY = 100
-"""So many times at the beginning all is read: a shell that starts another script stays the same program."""
+_EARLY = 100  # So many times at the beginning all is read: a shell that starts another script stays the same program
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -143,20 +139,11 @@ def _variables(process: Path) -> dict[str, str]:
 _INTERVAL_NS = 20_000_000
 _CAPACITY = 1 << 17
 _MOST = 3
-_OFTEN = 100
-"""Rarer events leave most intervals without any."""
+_OFTEN = 100  # Rarer events leave most intervals without any
 
 
-@dataclass(frozen=True)
-class Chosen:
-    """Metrics of a first campaign."""
-
-    metrics: tuple[str, ...]  # Names of software metrics, at most three
-    said: str = ""  # What was left out and why, one sentence; empty where nothing was
-
-
-def choose_counted(counts: Mapping[str, int]) -> Chosen:
-    """Return the metrics that are worth counting: those that happen often, in the order of the candidates."""
+def choose_counted(counts: Mapping[str, int]) -> tuple[tuple[str, ...], str]:
+    """Return at most three metrics that are worth counting, as they happen often, and what was left out and why."""
     often = [name for name, count in counts.items() if count >= _OFTEN][:_MOST]
     # Where nothing happens often, what happens at all still asks whether counting it disturbs.
     chosen = often or sorted((name for name, count in counts.items() if count), key=lambda name: -counts[name])[:_MOST]
@@ -166,7 +153,7 @@ def choose_counted(counts: Mapping[str, int]) -> Chosen:
         *([f"never happens: {', '.join(never)}"] if never else []),
         *([f"rarely happens: {', '.join(rarely)}"] if rarely else []),
     ]
-    return Chosen(tuple(chosen), f"not counted, as it {'; '.join(parts)}" if parts else "")
+    return tuple(chosen), f"not counted, as it {'; '.join(parts)}" if parts else ""
 
 
 def count_once(spec: CampaignSpec, scratch: Path, exit_code: int) -> Mapping[str, int] | None:
@@ -192,23 +179,19 @@ def count_once(spec: CampaignSpec, scratch: Path, exit_code: int) -> Mapping[str
     return {name: int(trace[name].sum()) for name in spec.measure.software}
 
 
-_LONG_TRIAL_S = 60
-"""A program that takes longer is tried once: whether it prints the same again is not known then."""
-_EASY_SIMULATED_S = 0.1
-"""Simulated 50 times as slowly, 200 intervals of it have six ticks each."""
+_LONG_TRIAL_S = 60  # A program that takes longer is tried once: whether it prints the same again is not known then
+_EASY_SIMULATED_S = 0.1  # Simulated 50 times as slowly, 200 intervals of it have six ticks each
 _KILLED = 128
-_OWN_SHARE = 0.5
-"""A program that uses less of the CPU time itself lets others work."""
+_OWN_SHARE = 0.5  # A program that uses less of the CPU time itself lets others work
 
 
 def try_command(
     spec: CommandSpec, say: Callable[[str], None] = lambda _: None, *, follow: bool = True, counting: bool = True
 ) -> CommandSpec:
-    """Run the program twice, unmeasured, and return the spec with what that showed; once where it takes long.
+    """Run the program twice (once where it takes long), unmeasured; return the spec with what that showed.
 
-    Where the process becomes another program (`exec`), the spec returned is of that program.
-
-    `follow`: Whether to follow `exec`; a tool that starts the program is left as it is.
+    `follow`: Where the process becomes another program (`exec`), return the spec of that one; not of a tool that starts
+    the program.
     """
     with scratch_folder("trial") as place:
         first = _run_once(spec, place, say)
@@ -302,18 +285,9 @@ def _becoming(spec: CommandSpec, image: Image, before: Mapping[str, str]) -> Com
     scratch = before["HOME"]
     changed = {name: text for name, text in image.changed_environment(before).items() if scratch not in text}
     environment = {**spec.environment, **changed}
-    libraries = [Path(folder) for folder in environment.get("LD_LIBRARY_PATH", "").split(":") if folder]
     words = (str(image.path), *image.words[1:])
-    counted = how_counted(words, image.folder, libraries, spec.choices)
-    return replace(
-        spec,
-        words=words,
-        folder=image.folder,
-        environment=environment,
-        calls=counted.calls,
-        static=counted.static,
-        threaded=counted.threaded,
-    )
+    counted = how_counted(words, image.folder, environment, spec.choices)
+    return replace(spec, words=words, folder=image.folder, environment=environment, **counted._asdict())
 
 
 def _with_calls_made(spec: CommandSpec, exit_code: int, place: Path) -> tuple[CommandSpec, tuple[str, ...]]:
@@ -323,15 +297,14 @@ def _with_calls_made(spec: CommandSpec, exit_code: int, place: Path) -> tuple[Co
     counts = count_once(campaign, place, exit_code) if spec.calls else {}
     if counts is None:
         return replace(spec, calls=dict(list(spec.calls.items())[:_MOST])), ()
-    chosen = choose_counted(counts)
-    said = chosen.said
-    if not chosen.metrics:
+    chosen, said = choose_counted(counts)
+    if not chosen:
         said = (
             "the program makes none of the calls that can be counted without building it, so there is nothing to "
             "compare and no verdict; count others with --count F,G, its own functions with a spec (unperturbed init "
             "SOURCE-FOLDER), or compare it with another set-up (unperturbed compare -- A -- B)"
         )
-    return replace(spec, calls={name: spec.calls[name] for name in chosen.metrics}), (said,) if said else ()
+    return replace(spec, calls={name: spec.calls[name] for name in chosen}), (said,) if said else ()
 
 
 def _elsewhere(spec: CommandSpec, run: _Once) -> Iterator[str]:

@@ -1,15 +1,13 @@
 """Write data for other tools. A format is one record `Format` in a module of this folder.
 
-Another distribution adds a format by an entry point of the group `unperturbed.exports`, which names such a record::
-
-    [project.entry-points."unperturbed.exports"]
-    mine = "my_package.mine:FORMAT"
+Another distribution adds one by an entry point of the group `unperturbed.exports` that names such a record.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -68,6 +66,17 @@ def title_of(metric: Metric) -> str:
     """Return a metric's name, and what a reader must not overlook of it."""
     marks = [*(["simulated"] if metric.kind == "simulated" else []), *(["scaled"] if metric.scaled else [])]
     return f"{metric.name} ({', '.join(marks)})" if marks else metric.name
+
+
+def unique_word(name: str, taken: set[str], suffixes: Sequence[str] = ("",)) -> str:
+    """Return a name in letters, digits and `_` that is not taken yet, with none of the suffixes, and take it."""
+    word = plain = re.sub(r"[^a-zA-Z0-9_]", "_", name)
+    number = 1
+    while not taken.isdisjoint(f"{word}{suffix}" for suffix in suffixes):
+        number += 1
+        word = f"{plain}_{number}"
+    taken.update(f"{word}{suffix}" for suffix in suffixes)
+    return word
 
 
 def formats(kind: Kind) -> dict[str, Format]:

@@ -1,20 +1,18 @@
-"""Common Trace Format 1.8, for babeltrace2 and Trace Compass: a folder with a stream a run.
+"""Common Trace Format 1.8, for babeltrace2 and Trace Compass: a folder with a stream a run, an event an interval.
 
-An interval is an event at its begin, named by configuration and run; its fields are its length, its overruns and its
-metrics. Phases are a stream of their own, an event where each begins. CTF's names are words of letters, digits and `_`:
-the environment in the metadata has each metric's own name, with what must not be overlooked of it.
+CTF's names are words of letters, digits and `_`: the environment in the metadata has each metric's own name, with
+what must not be overlooked of it.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unperturbed.harness.exports import Format, run_writers, title_of
+from unperturbed.harness.exports import Format, run_writers, title_of, unique_word
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -62,7 +60,8 @@ event {{
 
 def _write_runs(runs: ExportedRuns, path: Path) -> None:
     path.mkdir()
-    words = _unique(runs.metrics)
+    taken = {"duration_ns", "overruns", "id", "timestamp"}
+    words = {name: unique_word(name, taken) for name in runs.metrics}
     named = {f"metric_{words[name]}": title_of(metric) for name, metric in runs.metrics.items()}
     known = {"campaign": runs.name, "aligned_to_run": runs.aligned_to, **named}
     environment = "".join(f"    {key} = {_quoted(value)};\n" for key, value in known.items() if value)
@@ -108,20 +107,6 @@ def _write_stream(path: Path, stream: int, begin_ns: NDArray[np.int64], fields: 
     bits = 8 * (packet.itemsize + rows.nbytes)
     head = np.array([(_MAGIC, stream, (bits, bits), (begin_ns[0], begin_ns[-1]))], packet)
     path.write_bytes(head.tobytes() + rows.tobytes())
-
-
-def _unique(names: Mapping[str, Any]) -> dict[str, str]:
-    """Return a word of letters, digits and `_` for each name, no two the same."""
-    found: dict[str, str] = {}
-    taken = {"duration_ns", "overruns", "id", "timestamp"}
-    for name in names:
-        word, number = re.sub(r"[^a-zA-Z0-9_]", "_", name), 1
-        while word in taken:
-            number += 1
-            word = f"{re.sub(r'[^a-zA-Z0-9_]', '_', name)}_{number}"
-        taken.add(word)
-        found[name] = word
-    return found
 
 
 def _quoted(text: str) -> str:

@@ -1,7 +1,7 @@
 """OpenMetrics text: the totals of each run, as Prometheus and its relatives read them.
 
-A metric's name is `unperturbed_` and its own, with `_` for characters that OpenMetrics does not allow; its help has the
-name as it was. Gauges and formulas over intervals have no total and are left out.
+A metric's name is `unperturbed_` and its own, with `_` for what OpenMetrics does not allow; its help has the name as it
+was. Gauges and formulas over intervals have no total and are left out.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unperturbed.harness.exports import Format, run_writers
+from unperturbed.harness.exports import Format, run_writers, unique_word
 
 if TYPE_CHECKING:
     from unperturbed.collectors.data import Metric
@@ -41,7 +41,9 @@ def _lines(runs: ExportedRuns) -> Iterator[str]:
         found = {run: total[name] for run, total in totals.items() if name in total and math.isfinite(total[name])}
         if not found:
             continue
-        written = _unique(f"unperturbed_{_allowed(name)}", taken)
+        # Colons are for recording rules, and a counter's samples have `_total` behind its name.
+        allowed = re.sub(r"[^a-zA-Z0-9_]", "_", name).removesuffix("_total")
+        written = unique_word(f"unperturbed_{allowed}", taken, _SUFFIXES)
         # A counter cannot be negative; what can be is not a counter to OpenMetrics.
         counts = min(found.values()) >= 0
         yield f"# TYPE {written} {'counter' if counts else 'gauge'}"
@@ -50,21 +52,6 @@ def _lines(runs: ExportedRuns) -> Iterator[str]:
             kind = run.trace.metrics[name].kind
             yield f"{written}{'_total' if counts else ''}{_labels(runs, run, kind=kind)} {total!r}"
     yield "# EOF"
-
-
-def _allowed(name: str) -> str:
-    """Return a name without what OpenMetrics does not allow, and without colons, which are for recording rules."""
-    return re.sub(r"[^a-zA-Z0-9_]", "_", name).removesuffix("_total")
-
-
-def _unique(name: str, taken: set[str]) -> str:
-    """Return a name that clashes with none before it."""
-    found, number = name, 1
-    while any(f"{found}{suffix}" in taken for suffix in _SUFFIXES):
-        number += 1
-        found = f"{name}_{number}"
-    taken.update(f"{found}{suffix}" for suffix in _SUFFIXES)
-    return found
 
 
 def _help(metric: Metric) -> str:

@@ -1,9 +1,8 @@
 """Paraver, the trace browser of the Barcelona Supercomputing Center: a task a run, an event type a metric.
 
-Three text files: records (.prv), names of event types and values (.pcf), names of tasks (.row). As in Extrae's traces
-an event stands at the end of what it counts: an interval's counts at its end, since the interval's begin. Presets of
-PAPI have Extrae's event types, so that Paraver's own views of them open; the names of simulated ones say so. Values are
-whole numbers: those of fractional metrics are thousandths.
+Three text files: records (.prv), names of event types and values (.pcf), names of tasks (.row). As in Extrae's traces,
+an interval's counts stand at its end. Presets of PAPI have Extrae's event types, so that Paraver's own views of them
+open; the names of simulated ones say so. Values of fractional metrics are whole thousandths.
 """
 
 from __future__ import annotations
@@ -23,8 +22,7 @@ if TYPE_CHECKING:
     from unperturbed.collectors.data import Metric
     from unperturbed.harness.exports.content.runs import ExportedRun, ExportedRuns
 
-_PRESETS = 42_000_000
-"""Extrae's event type of a PAPI preset is this and the preset's number."""
+_PRESETS = 42_000_000  # Extrae's event type of a PAPI preset is this and the preset's number
 
 _PRESET_NUMBERS = {
     **{name: number for number, name in enumerate(("L1_DCM", "L1_ICM", "L2_DCM", "L2_ICM", "L3_DCM", "L3_ICM"))},
@@ -33,9 +31,7 @@ _PRESET_NUMBERS = {
 }
 
 _PHASES = 71_000_000
-_FURTHER = 71_000_001
-"""Event types of metrics that are no such presets, from this one on."""
-
+_FURTHER = 71_000_001  # Event types of metrics that are no such presets, from this one on
 _RUNNING = 1
 _EPOCH = "1970-01-01T00:00:00"
 

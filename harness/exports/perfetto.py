@@ -1,14 +1,12 @@
 """Perfetto, for ui.perfetto.dev and trace_processor: a process a run, a track a metric.
 
 An interval's count stands at its begin and holds until the next one; the counter is 0 after the last interval, and
-after one that others do not join. So the sum of a counter's values is the run's total. A gauge stands at the end of the
-interval that it was read at. Counters of software that happen no more than once an interval on average have a track of
-instants besides.
+after one that others do not join: the sum of its values is the run's total. A gauge stands at the end of the interval
+that it was read at.
 
-The packets are written as protobuf without its library: an event costs some nanoseconds so. Field numbers are those of
-perfetto_trace.proto. Numbers that differ from event to event are written at one width for a whole track, the unused
-groups of seven bits as zeros: protobuf reads such varints, up to ten bytes, and all events of a track are then rows of
-one matrix.
+The packets are written as protobuf without its library, with the field numbers of perfetto_trace.proto: an event costs
+some nanoseconds so. Numbers of a track are written at one width, the unused groups of seven bits as zeros, which
+protobuf reads: all its events are then rows of one matrix.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from unperturbed.harness.exports import Format, run_writers, title_of
 
@@ -28,17 +26,12 @@ if TYPE_CHECKING:
 
 Bytes = NDArray[np.uint8]
 
-SEQUENCE = 1
-"""The one packet sequence of the file: names are interned for it."""
-
-_BOOTTIME = 6
-"""Clock of all timestamps: the one that trace_processor takes for a trace's time, so nothing is converted."""
-
+SEQUENCE = 1  # The one packet sequence of the file: names are interned for it
+_BOOTTIME = 6  # Clock of all timestamps: the one that trace_processor takes for a trace's time, so nothing is converted
 _STATE_CLEARED, _NEEDS_STATE = 1, 2
 SLICE_BEGIN, SLICE_END, INSTANT, COUNTER = 1, 2, 3, 4
 
-_ROWS = 1 << 16
-"""Events that are encoded at a time, so that their matrix stays in the processor's cache."""
+_ROWS = 1 << 16  # Events that are encoded at a time, so that their matrix stays in the processor's cache
 
 
 def varint(value: int) -> bytes:
@@ -105,7 +98,7 @@ def counter_events(uuid: int, times_ns: NDArray[np.int64], values: NDArray[np.ge
     """Yield the packets of a counter's values, which are int64 or float64."""
     head = number(9, COUNTER) + number(11, uuid)
     if values.dtype.kind == "i":
-        yield from _events(times_ns, head + varint(30 << 3), _Varints(values), b"")
+        yield from _events(times_ns, head + varint(30 << 3), Varints(values), b"")
     else:
         yield from _events(times_ns, head + varint(44 << 3 | 1), _Doubles(values), b"")
 
@@ -125,16 +118,8 @@ def _named_events(kind: int, uuid: int, name: int, times_ns: NDArray[np.int64]) 
     yield from _events(times_ns, content, None, number(13, _NEEDS_STATE))
 
 
-def encode_varints(values: ArrayLike) -> Bytes:
-    """Return int64, shape (n,), as varints of the least width for all: uint8, (n, width); 10 for negative."""
-    columns = _Varints(np.asarray(values, np.int64))
-    found = np.empty((len(columns.bits), columns.width), np.uint8)
-    columns.fill(found, slice(None))
-    return found
-
-
-class _Varints:
-    """Whole numbers that are written as varints of one width."""
+class Varints:
+    """Whole numbers (int64) that are written as varints of the least width for all; 10 with negative ones."""
 
     def __init__(self, values: NDArray[np.generic]) -> None:
         self.bits = np.ascontiguousarray(values, np.int64).view(np.uint64)
@@ -165,10 +150,10 @@ class _Doubles:
 
 
 def _events(
-    times_ns: NDArray[np.int64], content: bytes, value: _Varints | _Doubles | None, further: bytes
+    times_ns: NDArray[np.int64], content: bytes, value: Varints | _Doubles | None, further: bytes
 ) -> Iterator[bytes]:
     """Yield packets of events that differ in time and value alone, a chunk of them at a time."""
-    stamps = _Varints(times_ns)
+    stamps = Varints(times_ns)
     wide = value.width if value else 0
     event = message(11, content + bytes(wide))
     body = varint(8 << 3) + bytes(stamps.width) + number(10, SEQUENCE) + further + event

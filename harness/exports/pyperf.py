@@ -1,9 +1,8 @@
 """pyperf's JSON: a benchmark a configuration and metric, whose values are the runs' totals.
 
 The first benchmark of a configuration is the wall time of its runs. Where all runs are of one configuration, benchmarks
-are named by the metric alone, so that `pyperf compare_to` sets two such files against each other. A metric that counted
-nothing in some run is left out, as pyperf has no value 0; so are gauges and formulas over intervals, which have no
-total.
+are named by the metric alone, so that `pyperf compare_to` sets two such files against each other. Left out are metrics
+that counted nothing in some run, as pyperf has no value 0, and gauges and formulas over intervals, which have no total.
 """
 
 from __future__ import annotations

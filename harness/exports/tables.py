@@ -1,8 +1,7 @@
 """Tables: comma-separated values, Apache Parquet, and Arrow's IPC file format (Feather version 2).
 
-CSV has a row an interval, or a table's rows, without what is known about the columns. Parquet keeps everything, as
-campaigns do; what is known of a campaign's metrics (kind, unit, source) is JSON in the file's metadata, under
-`unperturbed.campaign`. Arrow is a table that other tools map into memory as it is.
+CSV and Arrow have names and values alone. Parquet keeps everything; what is known of a campaign's metrics is JSON in
+the file's metadata, under `unperturbed.campaign`.
 """
 
 from __future__ import annotations
@@ -26,17 +25,12 @@ if TYPE_CHECKING:
 def _format_of_frames(name: str, suffixes: tuple[str, ...], write: Callable[[pl.DataFrame, BinaryIO], None]) -> Format:
     """Return a format that has one frame of whatever is written."""
 
-    def write_frame(frame: pl.DataFrame, path: Path) -> None:
+    def write_rows(content: ExportedRuns | SweepTable | Trace, path: Path) -> None:
+        frame = content.to_polars() if isinstance(content, Trace) else content.to_frame()
         with path.open("wb") as file:
             write(frame, file)
 
-    def write_rows(content: ExportedRuns | SweepTable, path: Path) -> None:
-        write_frame(content.to_frame(), path)
-
-    def write_trace(trace: Trace, path: Path) -> None:
-        write_frame(trace.to_polars(), path)
-
-    return Format(name, suffixes, {"trace": write_trace, "campaign": write_rows, "table": write_rows})
+    return Format(name, suffixes, {"trace": write_rows, "campaign": write_rows, "table": write_rows})
 
 
 def _write_arrow(frame: pl.DataFrame, file: BinaryIO) -> None:

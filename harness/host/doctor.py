@@ -1,8 +1,6 @@
-"""The doctor: a host by its files of /proc and /sys, its checks, which are found in `checks`, and their findings.
+"""The doctor: a host by its files of /proc and /sys, or by a recorded tree of them, its checks, and their findings.
 
-A check is a function in a module of `checks`, made a record by `check`. Another distribution adds one by an entry point
-of the group `unperturbed.host_checks`, which names such a record. The host's root folder may be a recorded tree of
-another host.
+Another distribution adds a check by an entry point of the group `unperturbed.host_checks` that names a `HostCheck`.
 """
 
 from __future__ import annotations
@@ -19,16 +17,14 @@ from typing import Literal
 from unperturbed.common import supervision
 from unperturbed.common.extensions import records_in
 
-REAL = Path("/")
-"""This host itself; any other root is a recorded tree."""
+REAL = Path("/")  # This host itself; any other root is a recorded tree
 
 # Numbers of include/uapi/linux/capability.h.
 _CAP_SYS_ADMIN = 21
 _CAP_SYS_NICE = 23
 _CAP_PERFMON = 38
 
-_ALL_USERS = 4294967295
-"""Length of the only range in the user map of a host's own namespace."""
+_ALL_USERS = 4294967295  # Length of the only range in the user map of a host's own namespace
 
 _MANAGERS = (
     ("kubepods", "kubernetes"),
@@ -73,18 +69,15 @@ def ranges(cpus: Iterable[int]) -> str:
     return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
 
 
-def status_field(root: Path, name: str) -> str | None:
-    """Return a field of this process's own status."""
-    for line in (text(root / "proc/self/status") or "").splitlines():
-        key, _, value = line.partition(":")
-        if key == name:
-            return value.strip()
-    return None
+def field(file: Path, name: str) -> str | None:
+    """Return the first value of a name in a file with lines `name: value`."""
+    found = re.search(rf"^{re.escape(name)}[ \t]*:(.*)$", text(file) or "", re.MULTILINE)
+    return None if found is None else found[1].strip()
 
 
 def own_cpus(root: Path) -> tuple[int, ...]:
     """Return the processors that this process, and so the measured program, may run on."""
-    allowed = status_field(root, "Cpus_allowed_list")
+    allowed = field(root / "proc/self/status", "Cpus_allowed_list")
     return cpu_list(allowed if allowed is not None else text(root / "sys/devices/system/cpu/online") or "0")
 
 
@@ -131,7 +124,8 @@ class Host:
 
 def detect_host(root: Path) -> Host:
     """Detect virtual machine, container and rights of the process whose /proc and /sys are below a root."""
-    capabilities = int(status_field(root, "CapEff") or "0", 16)
+    status = root / "proc/self/status"
+    capabilities = int(field(status, "CapEff") or "0", 16)
     user_map = (text(root / "proc/self/uid_map") or "").split()
     nested = bool(user_map) and user_map[-1] != str(_ALL_USERS)
 
@@ -143,16 +137,16 @@ def detect_host(root: Path) -> Host:
         virtual_machine=_virtual_machine(root),
         container=_container(root),
         user_namespace=nested,
-        filtered=status_field(root, "Seccomp") == "2",
+        filtered=field(status, "Seccomp") == "2",
         may_count=has(_CAP_PERFMON, _CAP_SYS_ADMIN),
         may_hurry=has(_CAP_SYS_NICE),
     )
 
 
 def _virtual_machine(root: Path) -> bool:
-    flags = re.search(r"^flags\s*:(.*)$", text(root / "proc/cpuinfo") or "", re.MULTILINE)
+    flags = field(root / "proc/cpuinfo", "flags")
     if flags is not None:
-        return "hypervisor" in flags[1].split()
+        return "hypervisor" in flags.split()
     # Other architectures have no such flag: firmware says it, or nobody does.
     vendor = text(root / "sys/class/dmi/id/sys_vendor") or ""
     hypervisor = (root / "sys/hypervisor/type").exists() or (root / "proc/device-tree/hypervisor").exists()
@@ -198,9 +192,7 @@ class Finding:
     mend: str | None = None
 
 
-Heading = Literal["counting", "noise"]
-"""`counting`: what can be counted. `noise`: what disturbs measurements."""
-
+Heading = Literal["counting", "noise"]  # `counting`: what can be counted. `noise`: what disturbs measurements
 _Examine = Callable[[Host], Finding | None]
 
 
@@ -240,14 +232,9 @@ class Examination:
 
 
 def examine(root: Path = REAL) -> Examination:
-    """Look at a host; nothing is changed.
+    """Look at a host, which takes about 1.5 s on a living one; nothing is changed.
 
-    `root`: Folder below which its /proc, /sys and programs lie. On a recorded tree, what only a living host can answer
-    (libpapi's own words, busy processes, pyperf's checks) is left out.
-
-    Notes
-    -----
-    Takes about 1.5 s on a living host: half a second of it watches what else is running.
+    On a recorded tree, libpapi's own words, busy processes and pyperf's checks are left out.
     """
     host = detect_host(root)
     found = records_in("unperturbed.harness.host.checks", HostCheck, group="unperturbed.host_checks")
@@ -263,8 +250,7 @@ def examine(root: Path = REAL) -> Examination:
 
 
 _ANSWER_TIME_S = 20
-_PYPERF_EXIT_CODES = (0, 1, 2)
-"""Ready; checks that failed; advice."""
+_PYPERF_EXIT_CODES = (0, 1, 2)  # Ready; checks that failed; advice
 
 _SAME_AS_PYPERF: Mapping[str, str] = {
     "CPU scaling governor": "governor",
@@ -302,17 +288,9 @@ def ask_pyperf() -> PyperfAnswer:
 
 def read_pyperf_answer(output: str) -> PyperfAnswer:
     """Parse what `pyperf system show` prints: titles underlined by `=`, below them one line an item."""
-    sections: dict[str, list[str]] = {}
-    lines = output.splitlines()
-    section: list[str] = []
-    for line, following in zip(lines, [*lines[1:], ""], strict=True):
-        if following and set(following) == {"="}:
-            section = sections.setdefault(line, [])
-        elif not line:
-            section = section if not section else []
-        elif set(line) != {"="}:
-            section.append(line)
-    return PyperfAnswer(tuple(sections.get("Advices", ())), tuple(sections.get("Errors", ())))
+    sections = dict(re.findall(r"^(.+)\n=+\n\n*((?:.+\n?)*)", output, re.MULTILINE))
+    advice, errors = (tuple(sections.get(title, "").splitlines()) for title in ("Advices", "Errors"))
+    return PyperfAnswer(advice, errors)
 
 
 def pyperf_findings(answer: PyperfAnswer, others: Sequence[Finding]) -> tuple[Finding, ...]:

@@ -27,8 +27,7 @@ from unperturbed.harness.results.verdicts import CampaignVerdicts
 if TYPE_CHECKING:
     import polars as pl
 
-_PLOTTED = 4
-"""Metrics of a plot for which none are named."""
+_PLOTTED = 4  # Metrics of a plot for which none are named
 
 
 class Runs(Framed, Sequence[Trace]):
@@ -160,7 +159,8 @@ class Campaign(Result):
         """Return a configuration's runs: of every pass, the main pass first."""
         traces = [trace for runs in self._traces.values() for trace in runs.get(configuration, ())]
         if not traces:
-            raise _UnknownConfigurationError(self._unknown(configuration))
+            meant = did_you_mean(configuration, self.configurations) or f"it has {listing(self.configurations)}"
+            raise _UnknownConfigurationError(f"{self.folder}: no runs of configuration {configuration!r}; {meant}")
         return Runs(configuration, traces)
 
     def _ipython_key_completions_(self) -> list[str]:
@@ -278,10 +278,6 @@ class Campaign(Result):
         with Manifest(self.folder / "campaign.sqlite", read_only=True) as manifest:
             options = CheckOptions(method, across, disturbed_runs(manifest))
         return check(self.spec, self._traces, options)
-
-    def _unknown(self, name: str) -> str:
-        near = did_you_mean(name, self.configurations)
-        return f"{self.folder}: no runs of configuration {name!r}; {near or f'it has {listing(self.configurations)}'}"
 
 
 class _UnknownConfigurationError(DataError, KeyError):

@@ -43,8 +43,7 @@ from unperturbed.harness.spec.campaign_spec import CampaignSpec
 
 _CANCELLED = "cancelled"
 _SHARED_FACTS = ("builds", "sites", "skipped", "inputs", "program", "layout_notes")
-_TRIES = 3
-"""A part is given up once this number of its jobs has ended without a further run."""
+_TRIES = 3  # A part is given up once this number of its jobs has ended without a further run
 _BETWEEN_LINES_S = 5.0
 _LEAST_FREE_BYTES = 1 << 20
 
@@ -219,10 +218,7 @@ class Coordination:
 
 
 def run_on_nodes(spec: CampaignSpec, folder: Path, progress: Progress) -> tuple[str, ...]:
-    """Run a campaign on nodes, or what is left of it.
-
-    Result: A sentence for each part that the campaign ends without, and why.
-    """
+    """Run a campaign on nodes, or what is left of it; return a sentence for each part that it ends without."""
     with coordinated(spec, folder, progress, VERDICTS) as coordination:
         coordination.watch()
         return _missing(coordination)

@@ -196,8 +196,8 @@ def _process(folder: Path) -> psutil.Process | None:
 class Slurm(Engine):
     """Submits a job a part by Slurm's own commands; each has a node to itself.
 
-    A job is known by its name, which holds the campaign's identity: a coordinator that is started after another
-    was killed finds the jobs that run, and does not see jobs of the user's other work. Accounting is not queried.
+    A job is known by its name, which holds the campaign's identity: a coordinator that is started after another was
+    killed finds the jobs that run. Accounting is not queried.
     """
 
     name = "slurm"

@@ -1,7 +1,4 @@
-"""The share of each node: which runs it makes, in which folder, which node owns it, and what is left of it.
-
-A `Kind` tells campaigns with verdicts, sweeps and searches apart.
-"""
+"""The share of each node: which runs it makes, in which folder, which node owns it, and what is left of it."""
 
 from __future__ import annotations
 
@@ -18,6 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from unperturbed.common.scratch import scratch_file, write_whole
+from unperturbed.common.wording import listing
 from unperturbed.errors import SpecError
 from unperturbed.harness.campaign.execution import CAMPAIGN, SEARCH, SWEEP
 from unperturbed.harness.campaign.manifest import Manifest
@@ -28,14 +26,9 @@ from unperturbed.harness.spec.sections.campaign import BASELINE
 from unperturbed.harness.spec.sections.nodes import LEAST_BASELINE_RUNS, LEAST_RUNS
 from unperturbed.harness.spec.sections.parameters import at_a_point, count_points
 
-NODES = "a campaign on nodes"
-"""The purpose of a folder whose parts make the runs."""
-
-FOLDER = "nodes"
-"""The folder of the parts, in that of the campaign."""
-
-OUTCOME = "outcome.json"
-"""How the last work at a part ended, in its folder."""
+NODES = "a campaign on nodes"  # The purpose of a folder whose parts make the runs
+FOLDER = "nodes"  # The folder of the parts, in that of the campaign
+OUTCOME = "outcome.json"  # How the last work at a part ended, in its folder
 
 
 _REQUESTS = "requests.json"
@@ -59,6 +52,11 @@ class NodePart:
         content = read_json(self.folder / "owner.json")
         return None if content is None else str(content.get("node", ""))
 
+    @property
+    def label(self) -> str:
+        """Return the node that makes its runs, or which part it is."""
+        return self.owner or f"part {self.name}"
+
 
 def parts_of(folder: Path, count: int) -> tuple[NodePart, ...]:
     """Return the parts of a campaign, whether or not their folders exist."""
@@ -66,11 +64,9 @@ def parts_of(folder: Path, count: int) -> tuple[NodePart, ...]:
 
 
 def share_of(spec: CampaignSpec, number: int) -> CampaignSpec:
-    """Return the campaign that one node makes: its share of the runs, in an order of its own.
+    """Return the share of the runs that one node makes, in an order of its own, with the digest of the whole.
 
-    `number`: Number of the part, from 1.
-    Result: With the digest of the whole campaign. A larger total never makes a share smaller. A sweep is dealt out by
-    its points, see `dealt_points`: its share is the sweep itself, at one of them.
+    A larger total never makes a share smaller. A sweep is dealt out by points: its share is the sweep at one of them.
     """
     if spec.nodes is None:
         return spec
@@ -91,13 +87,8 @@ def own_seed(spec: CampaignSpec, number: int) -> int:
 
 
 def dealt_points(spec: CampaignSpec, number: int) -> tuple[int, ...]:
-    """Return the points of a sweep that one node measures, with all their repetitions.
+    """Return the numbers, from 1, of the points of a sweep that one node measures with all their repetitions.
 
-    `number`: Number of the part, from 1.
-    Result: Numbers of the points, from 1, ascending.
-
-    Notes
-    -----
     A randomised block design: of every `count` successive points, each node gets one, at random by the seed. Shares
     differ by one point at most, neighbouring points lie on different nodes, no parameter goes with the node, and
     further points leave the first ones where they are.
@@ -115,10 +106,7 @@ def dealt_points(spec: CampaignSpec, number: int) -> tuple[int, ...]:
 
 @contextmanager
 def reading(part: NodePart) -> Iterator[Manifest]:
-    """Open a part's manifest read-only; a process that was killed may have left it in the middle of a write.
-
-    Result: After what the process left was rolled back, which only a writer can do.
-    """
+    """Open a part's manifest read-only, once what a killed process left half written is rolled back."""
     path = part.folder / "campaign.sqlite"
     try:
         manifest = Manifest(path, read_only=True)
@@ -146,10 +134,7 @@ def recorded_share(manifest: Manifest) -> CampaignSpec | None:
 
 
 def lacks(spec: CampaignSpec, done: Mapping[str, int]) -> tuple[str, ...]:
-    """Return which configurations have too few runs on a node for a comparison there.
-
-    Result: A clause each, as `baseline 3 of 5`; empty where the node can be judged.
-    """
+    """Return which configurations have too few runs on a node to be compared there, each as `baseline 3 of 5`."""
     found = []
     for item in configurations(spec):
         least = LEAST_BASELINE_RUNS if item.name == BASELINE else LEAST_RUNS
@@ -164,12 +149,8 @@ def this_node() -> str:
 
 
 def claim(part: NodePart, others: tuple[NodePart, ...], node: str) -> str:
-    """Claim a part for a node, for good. A part has one owner, and a node one part.
+    """Claim a part for a node, for good; return why the node cannot have it. A part has one owner, and a node one part.
 
-    Result: Why the node cannot have it; empty where it is the node's.
-
-    Notes
-    -----
     link(2) makes the owner's file appear whole, and fails where there is one: also on NFS.
     """
     if part.owner is None:
@@ -223,17 +204,23 @@ def done_runs(manifest: Manifest) -> dict[str, int]:
     return {name: min(by_pass.values()) for name, by_pass in found.items()}
 
 
-def differing_facts(part: NodePart) -> tuple[str, ...]:
+def differing_facts(part: NodePart) -> list[str]:
     """Return the differences between the node of a part and the node that began, a clause each."""
     known = read_json(part.folder / "facts.json") or {}
-    return tuple(str(one) for one in known.get("differs", ()))
+    return [str(one) for one in known.get("differs", ())]
+
+
+def difference_notes(part: NodePart) -> list[str]:
+    """Return them in a sentence; none where there are none."""
+    differs = differing_facts(part)
+    return [f"{part.label} differs from the node that began in {listing(differs)}."] if differs else []
 
 
 @dataclass(frozen=True)
 class Requests:
     """Runs that are requested of a part batch after batch, where outcomes decide which run is made next.
 
-    The coordinator alone writes a part's `requests.json`, the node alone its manifest. Batches are only ever added, and
+    Only the coordinator writes a part's `requests.json`, only the node its manifest. Batches are only ever added, and
     each is planned behind those before it, so that a process that is started again finds the same plan.
     """
 

@@ -31,9 +31,8 @@ _DIGITS = 16
 def staged_folder(spec: CampaignSpec, identity: str, part: NodePart) -> Path | None:
     """Return where a part's node keeps its copy; None where the program runs from the campaign's folder.
 
-    Only the part's number differs between nodes, so that two parts never meet in one folder. The length of the path,
-    which moves the program's stack, is the same on all. Where layouts vary, each node needs a copy, as it puts the
-    layout of each run into the build: without `stage`, in the part's folder.
+    The path's length, which moves the program's stack, is the same on all nodes, and no two parts meet in one folder.
+    Where layouts vary, each node needs a copy, as it puts the layout of each run into the build.
     """
     if spec.nodes is None:
         return None
@@ -59,10 +58,7 @@ def link_layouts(spec: CampaignSpec, workspace: Workspace, manifest: Manifest, p
 
 @contextmanager
 def staged(spec: CampaignSpec, home: Path, workspace: Workspace, folder: Path) -> Iterator[Workspace]:
-    """Copy builds and inputs to a folder of this node, and remove the copy in the end.
-
-    A copy that a killed process left is removed first.
-    """
+    """Copy builds and inputs to a folder of this node, in place of an earlier copy, and remove the copy in the end."""
     _make_empty(folder)
     try:
         try:
@@ -129,12 +125,7 @@ def _reason(error: OSError | shutil.Error) -> str:
 
 
 def binary_files(spec: CampaignSpec, name: str, build: Path | None, inputs: Path) -> dict[str, Path]:
-    """Return the files of one build's program that a node loads before it runs.
-
-    `build`: The build's folder, None where nothing is built.
-    Result: The `program`, and each library by its name, as this node's linker finds it; empty where the program is
-    none.
-    """
+    """Return the `program` of one build, if it is one, and each library by its name, as this node's linker finds it."""
     own = spec.of_program(name if name in spec.programs else "")
     command = program_command(own, scratch=inputs, build=build, inputs=inputs)
     if command.binary is None:

@@ -1,7 +1,4 @@
-"""The state of a campaign: runs done and left, the run being made, the time left, and why something waits.
-
-Manifests are opened read-only and no lock is kept, so that a campaign can be looked at while it is measured.
-"""
+"""The state of a campaign, which may be running: manifests are opened read-only, and no lock is kept."""
 
 from __future__ import annotations
 
@@ -104,16 +101,8 @@ class CampaignStatus:
             {**asdict(part), "folder": str(part.folder), "runs": dict(part.runs), "planned": part.planned}
             for part in self.parts
         ]
-        return {
-            "folder": str(self.folder),
-            "name": self.name,
-            "purpose": self.purpose,
-            "begun": self.begun,
-            "runs": dict(self.runs),
-            "planned": sum(self.runs.values()),
-            "seconds_left": self.seconds_left,
-            "parts": parts,
-        }
+        runs = {"runs": dict(self.runs), "planned": sum(self.runs.values()), "seconds_left": self.seconds_left}
+        return {**vars(self), **runs, "folder": str(self.folder), "parts": parts}
 
 
 def read_status(folder: Path) -> CampaignStatus:

@@ -1,8 +1,7 @@
 """The work of a node: compare itself with the node that began, claim its part, and make the part's runs.
 
-Each node is compared with its own baseline, so the report shows most differences between nodes and no node is refused
-for them. A node that would run another program or count other metrics is refused, as a mean over nodes would mix two
-things.
+Each node is compared with its own baseline, so most differences between nodes are only reported. A node that would run
+another program or count other metrics is refused, as a mean over nodes would mix two things.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from unperturbed.harness.campaign.manifest import Manifest
 from unperturbed.harness.campaign.preparation import shared_workspace
 from unperturbed.harness.campaign.progress import Progress
 from unperturbed.harness.campaign.summary import is_locked
-from unperturbed.harness.host.doctor import REAL, text
+from unperturbed.harness.host.doctor import REAL, field, text
 from unperturbed.harness.nodes.shares import (
     FOLDER,
     OUTCOME,
@@ -44,9 +43,7 @@ from unperturbed.harness.nodes.shares import (
 from unperturbed.harness.nodes.staging import binaries_digest, staged
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 
-HARD = ("architecture", "processor model", "C library", "program and libraries")
-"""Facts that must agree."""
-
+HARD = ("architecture", "processor model", "C library", "program and libraries")  # Facts that must agree
 _FIRST = "facts.json"
 _LOCK = "work.lock"
 
@@ -60,9 +57,8 @@ Ending = Literal["over", "refused", "elsewhere", "error"]
 class WorkOutcome:
     """How the work at a part ended."""
 
-    # {"over", "refused", "elsewhere", "error"}: `refused`: this node differs from those that make the other parts;
-    # `elsewhere`: the part belongs to another node, or this node to another part; `over`: every run is done, or
-    # failed for good.
+    # `over`: every run is done, or failed for good; `refused`: this node differs from those that make the other parts;
+    # `elsewhere`: the part belongs to another node, or this node to another part.
     ending: Ending
     node: str  # The node's name
     message: str = ""  # What was wrong; empty where nothing was
@@ -74,17 +70,12 @@ def _make_runs(spec: CampaignSpec, part: NodePart, progress: Progress) -> None:
 
 
 def work(folder: Path, progress: Progress, makers: Mapping[str, Maker] = MappingProxyType({})) -> WorkOutcome:
-    """Make the runs of a part, or what is left of them.
-
-    `makers`: What makes the runs of a part, by the purpose of its folder; a plain campaign's need none.
-    """
+    """Make what is left of a part's runs, by the maker for the purpose of its folder; a plain campaign's need none."""
     folder = folder.absolute()
     if folder.parent.name != FOLDER or not (folder / "campaign.sqlite").is_file():
         raise SpecError(f"{folder} is not a part of a campaign; parts are the folders CAMPAIGN/{FOLDER}/01, 02, …")
     home = folder.parent.parent
     campaign = whole_campaign(home)
-    if campaign.nodes is None:
-        raise SpecError(f"{home}: its spec has no `nodes`")
     if is_locked(folder):
         raise SpecError(f"{folder}: another process is working on this part")
     part, node = NodePart(int(folder.name), folder), this_node()
@@ -144,19 +135,15 @@ def _work(
 def node_facts(
     spec: CampaignSpec, builds: Mapping[str, Path | None], inputs: Path, *, root: Path = REAL
 ) -> dict[str, str]:
-    """Return the facts in which nodes are compared.
-
-    `builds`: Folder of each build, None where nothing is built.
-    """
-    cpuinfo = text(root / "proc/cpuinfo") or ""
-    memory = re.search(r"^MemTotal:\s+(\d+)", text(root / "proc/meminfo") or "", re.MULTILINE)
+    """Return the facts in which nodes are compared."""
+    cpuinfo, memory = root / "proc/cpuinfo", field(root / "proc/meminfo", "MemTotal")
     cpu = root / "sys/devices/system/cpu"
     pages = re.search(r"\[(\w+)\]", text(root / "sys/kernel/mm/transparent_hugepage/enabled") or "")
     return {
         "architecture": platform.machine(),
-        "processor model": _field(cpuinfo, "model name"),
-        "microcode": _field(cpuinfo, "microcode"),
-        "processors": str(len(re.findall(r"^processor\s*:", cpuinfo, re.MULTILINE)) or "unknown"),
+        "processor model": field(cpuinfo, "model name") or "unknown",
+        "microcode": field(cpuinfo, "microcode") or "unknown",
+        "processors": str(len(re.findall(r"^processor\s*:", text(cpuinfo) or "", re.MULTILINE)) or "unknown"),
         "kernel": text(root / "proc/sys/kernel/osrelease") or "unknown",
         "C library": _c_library(),
         "governor": text(cpu / "cpu0/cpufreq/scaling_governor") or "unknown",
@@ -164,16 +151,13 @@ def node_facts(
         "address randomisation": text(root / "proc/sys/kernel/randomize_va_space") or "unknown",
         "transparent huge pages": pages[1] if pages else "unknown",
         "perf_event_paranoid": text(root / "proc/sys/kernel/perf_event_paranoid") or "unknown",
-        "memory": f"{int(memory[1]) / 2**20:.0f} GiB" if memory else "unknown",
+        "memory": f"{int(memory.split()[0]) / 2**20:.0f} GiB" if memory else "unknown",
         "program and libraries": binaries_digest(spec, builds, inputs),
     }
 
 
 def differences(first: Mapping[str, str], own: Mapping[str, str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return in which facts two nodes differ: those that refuse a node, and those that are only shown.
-
-    Result: A clause each, such as `kernel: 6.1 there, 6.2 here`.
-    """
+    """Return in which facts two nodes differ (`kernel: 6.1 there, 6.2 here`): those that refuse a node, and others."""
     hard: list[str] = []
     soft: list[str] = []
     for name in dict.fromkeys((*first, *own)):
@@ -181,11 +165,6 @@ def differences(first: Mapping[str, str], own: Mapping[str, str]) -> tuple[tuple
         if before != here:
             (hard if name in HARD else soft).append(f"{name}: {before} there, {here} here")
     return tuple(hard), tuple(soft)
-
-
-def _field(cpuinfo: str, name: str) -> str:
-    found = re.search(rf"^{name}\s*:\s*(.+)$", cpuinfo, re.MULTILINE)
-    return found[1].strip() if found else "unknown"
 
 
 def _c_library() -> str:

@@ -89,16 +89,11 @@ def build_configuration(
 ) -> Build:
     """Build one configuration; a build that is there already, of the same source and events, is kept.
 
-    `folder`: Folder of this build. Its name has the same length for every configuration, so that no path differs in
-    size between binaries.
+    `folder`: Its name has the same length for every configuration, so that no path differs in size between binaries.
     `software`: The metrics to compile in; None builds the program as it is, with the plain compiler and no runtime.
-    `layouts`: Note the links, so that the program can be had in other layouts, see
-    `unperturbed.harness.program.layouts`.
+    `layouts`: Note the links, so that the program can be had in other layouts (`harness.program.layouts`).
     """
-    tree = folder / "src"
-    if program.build is None:
-        raise SpecError("the program has no build command")
-    marker = folder / "built.json"
+    tree, marker = folder / "src", folder / "built.json"
     key = _key(program, source, software, {"sham": sham, "layouts": layouts})
     built = _read_marker(marker)
     if built.get("key") == key:

@@ -1,11 +1,8 @@
 """Other layouts of a build: made once, kept beside it, and put into its place for the runs that have them.
 
-The program always stands at the same path, whatever its layout: nothing but the layout differs between two of them.
-Making one takes a link instead of a build where that is sound: the toolchain noted the build's links, and each is made
-again with another layout. The build is repeated as a whole where a linked file was changed afterwards (stripped, say),
-or what it was linked from is gone.
-
-In a build's folder::
+The program always stands at the same path: nothing but the layout differs between two runs. Making one takes a link
+instead of a build where that is sound: the toolchain noted the build's links, and each is made again. The build is
+repeated as a whole where a linked file was changed afterwards (stripped, say), or what it was linked from is gone.
 
     src/             the build, in the layout that was put in place last
     layouts/NNN/     what was linked, or in NNN.tree/ the whole build; 000 is the build as it was made

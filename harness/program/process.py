@@ -23,8 +23,7 @@ from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.sections.program import PROGRAM_PATH
 from unperturbed.harness.spec.text import substitute
 
-_GRACE_S = 2.0
-"""Time that a command which is stopped gets to end by itself."""
+_GRACE_S = 2.0  # Time that a command which is stopped gets to end by itself
 
 
 @dataclass(frozen=True)
@@ -54,11 +53,10 @@ class Outcome:
 
 
 def launch(command: Command, *, started_as: Callable[[int], None] | None = None) -> Outcome:
-    """Run a command in a process group of its own and wait for it.
+    """Run a command in a process group of its own and wait for it; an interrupt stops the whole group and is passed on.
 
-    The wait sleeps in the kernel: while the program runs, the harness executes nothing. An interrupt stops the whole
-    group and is passed on. The command is started through setpriv(1), so that it is killed when the harness is, and
-    what it started itself is killed by `unperturbed.common.supervision`.
+    The wait sleeps in the kernel: while the program runs, the harness executes nothing. The command is started through
+    setpriv(1), so that it is killed when the harness is.
 
     `started_as`: Receives the process number once it runs, for a run that is watched and not measured.
     """

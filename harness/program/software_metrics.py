@@ -6,7 +6,7 @@ Found once, before any run, so that a misspelt function is met at once and at it
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -207,7 +207,7 @@ class SpecSites:
     skipped: Mapping[str, str]
 
 
-def find_all_sites(spec: CampaignSpec, step: Callable[[str], None], *, at_point: CampaignSpec) -> SpecSites:
+def find_all_sites(spec: CampaignSpec, step: Callable[[str], None]) -> SpecSites:
     """Build a program with all its software metrics at once, and find where each counts; nothing else is run."""
     software = spec.measure.software
     if not software:
@@ -222,16 +222,16 @@ def find_all_sites(spec: CampaignSpec, step: Callable[[str], None], *, at_point:
             step("building with every software metric")
             tree = build_configuration(spec.program, source, folder / "00", software, spec_folder=spec.folder).folder
             report = read_sites(folder / "00" / "toolchain")
-        command = program_command(at_point, scratch=folder, build=tree, inputs=folder)
+        command = program_command(spec, scratch=folder, build=tree, inputs=folder)
         faults = missing_metrics(report, software)
-        found = []
-        for name, event in software.items():
-            if event.means == "compiled":
-                found.append(_compiled(spec, name, event, report, tree, faults))
-            else:
-                found.append(_sourceless(spec, name, event, command, tree))
+        found = tuple(
+            _compiled(spec, name, event, report, tree, faults)
+            if event.means == "compiled"
+            else _sourceless(spec, name, event, command, tree)
+            for name, event in software.items()
+        )
         skipped = {_shown_in(file, tree): reason.replace(f"{tree}/", "") for file, reason in report.skipped.items()}
-        return SpecSites(tuple(found), skipped)
+        return SpecSites(found, skipped)
 
 
 def _compiled(
@@ -259,7 +259,10 @@ def _sourceless(spec: CampaignSpec, name: str, event: Event, command: ProgramCom
             dearest = max(probes, key=lambda site: HIT_NS[site.hit])
             return MetricSites(name, event, places, (), None, HIT_COSTS[dearest.hit])
         if event.means == "python":
-            return _python(spec, name, event, command)
+            found = python_sites(spec, name, event, command)
+            places = tuple(Place(site.file, site.line, site.text) for site in found.sites)
+            uncounted = tuple(Place("", 0, why) for why in found.uncounted)
+            return MetricSites(name, event, places, uncounted, None, f"about 5 ns per entry, in Python {found.version}")
         function = interposed(spec, name, event, command)
     except SpecError as error:
         return MetricSites(name, event, (), (), None, "", str(error))
@@ -267,13 +270,6 @@ def _sourceless(spec: CampaignSpec, name: str, event: Event, command: ProgramCom
     uncounted = tuple(Place("", 0, why) for why in function.uncounted)
     places = (Place(_shown_in(str(function.library), tree), 0, text),)
     return MetricSites(name, event, places, uncounted, *_COST_OF_CALLS[platform.machine() == "aarch64", event.threads])
-
-
-def _python(spec: CampaignSpec, name: str, event: Event, command: ProgramCommand) -> MetricSites:
-    found = python_sites(spec, name, event, command)
-    places = tuple(Place(site.file, site.line, site.text) for site in found.sites)
-    uncounted = tuple(Place("", 0, why) for why in found.uncounted)
-    return MetricSites(name, event, places, uncounted, None, f"about 5 ns per entry, in Python {found.version}")
 
 
 def _shown_in(file: str, tree: Path | None) -> str:
@@ -286,10 +282,8 @@ def _predicted(event: Event) -> tuple[float | None, str]:
     """Return the instructions that one event adds, and the same in words."""
     if event.kind == "gauge":
         return 0.0, "no instruction: the variable is read at each sample"
-    machine = platform.machine()
-    number, exact = _INSTRUCTIONS_AN_EVENT.get(machine, (None, None))
-    count = exact if event.threads == "exact" else number
-    words = _COST_IN_WORDS.get((machine, event.threads), "a volatile addition (some 3 to 5 instructions)")
+    volatile = None, "a volatile addition (some 3 to 5 instructions)"
+    count, words = _COST_OF_EVENTS.get((platform.machine(), event.threads), volatile)
     if event.add is not None:
         return None, f"{words}, and what it takes to compute `{event.add}`"
     return count, words
@@ -303,13 +297,7 @@ _COST_OF_CALLS = {
 }
 """Cost that counting adds to a call of a library's function, elsewhere and on AArch64 (docs/evidence/machines.md)."""
 
-_INSTRUCTIONS_AN_EVENT: Mapping[str, tuple[float, float]] = {"x86_64": (1.0, 1.0)}
-_COST_IN_WORDS = {
-    ("x86_64", "plain"): "1 instruction per event",
-    ("x86_64", "exact"): "1 locked instruction per event (some 5 to 10 ns, and more where threads collide)",
+_COST_OF_EVENTS: Mapping[tuple[str, str], tuple[float | None, str]] = {
+    ("x86_64", "plain"): (1.0, "1 instruction per event"),
+    ("x86_64", "exact"): (1.0, "1 locked instruction per event (some 5 to 10 ns, and more where threads collide)"),
 }
-
-
-def unplaced(metrics: Sequence[MetricSites]) -> str:
-    """Return the faults of all metrics, a line each; empty when every metric counts somewhere."""
-    return "\n".join(metric.fault for metric in metrics if metric.fault)

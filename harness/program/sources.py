@@ -12,26 +12,24 @@ import shlex
 import shutil
 import tarfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 
 from unperturbed.common import supervision
+from unperturbed.common.scratch import scratch_folder
 from unperturbed.errors import HostError, SpecError
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.sections.program import PROGRAM_PATH
 from unperturbed.harness.spec.text import PARAMETER, PLACEHOLDERS, substitute
 from unperturbed.instrument.layout import file_digest
 
-_NEEDED = {"apt-get": "apt", "dpkg-source": "dpkg-dev"}
+FETCHING_TOOLS = {"apt-get": "apt", "dpkg-source": "dpkg-dev"}  # Each with its Debian package
 _IGNORED = shutil.ignore_patterns(".git", "__pycache__", "*.pyc")
 _CAMPAIGN = "campaign.sqlite"
 _UPSTREAM = "upstream:"
 
 _IDENTITY_DIGITS = 16
-_BESIDE = "{spec}"
-"""How a command names what lies beside the spec."""
-
+_BESIDE = "{spec}"  # How a command names what lies beside the spec
 _MOUNTS = Path("/proc/self/mountinfo")
 _KERNEL_FILES = ("bpf", "configfs", "debugfs", "efivarfs", "mqueue", "pstore", "securityfs", "sysfs", "tracefs")
 _MADE_UP = frozenset((*_KERNEL_FILES, "cgroup", "cgroup2", "devpts", "devtmpfs", "proc"))
@@ -81,60 +79,36 @@ def _left_out(folder: str, names: list[str]) -> set[str]:
 def debian_source(package: str, cache: Path) -> Path:
     """Fetch and unpack a Debian source package, once for this user; return the unpacked folder.
 
-    The host's own package sources are asked for source packages, with lists and downloads kept in the user's cache:
-    nothing of the system changes.
-
-    `package`: `bzip2`, or with a version `bzip2=1.0.8-5`; `upstream:bzip2` for the upstream source alone, without
-    Debian's patches.
+    Lists and downloads are kept in the user's cache: nothing of the system changes. `package`: `bzip2`, or with a
+    version `bzip2=1.0.8-5`; `upstream:bzip2` for the upstream source alone, without Debian's patches.
     """
     folder = cache / "sources" / package.replace("/", "_")
     unpacked = folder / "unpacked"
     if unpacked.is_dir():
         return unpacked
-    for tool, owner in _NEEDED.items():
+    for tool, owner in FETCHING_TOOLS.items():
         if shutil.which(tool) is None:
             raise HostError(
                 f"{tool} is missing, so Debian's source of {package} cannot be fetched (apt-get install {owner})"
             )
-    with _alone(cache):
+    (cache / "sources").mkdir(parents=True, exist_ok=True)
+    with (cache / "sources" / ".lock").open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # apt refuses to share its lists
         if not unpacked.is_dir():  # another process may have fetched it meanwhile
             _fetch(package, cache, folder)
     return unpacked
 
 
-@contextmanager
-def _alone(cache: Path) -> Iterator[None]:
-    """Wait until no other process of this user fetches sources: apt refuses to share its lists."""
-    (cache / "sources").mkdir(parents=True, exist_ok=True)
-    with (cache / "sources" / ".lock").open("a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
 def _fetch(package: str, cache: Path, folder: Path) -> None:
-    aside = folder.with_name(f".{folder.name}.aside")
-    shutil.rmtree(aside, ignore_errors=True)
-    aside.mkdir(parents=True)
-    try:
-        _fetch_into(aside, package, cache)
-    except BaseException:
-        shutil.rmtree(aside)
-        raise
-    shutil.rmtree(folder, ignore_errors=True)
-    aside.rename(folder)
-
-
-def _fetch_into(aside: Path, package: str, cache: Path) -> None:
-    options = _apt_options(cache)
-    lists = cache / "apt" / "lists"
-    if not any(lists.glob("*_Sources*")):
-        _apt(options, "update", aside, package)
-    name = package.removeprefix(_UPSTREAM)
-    _apt(options, "source", aside, name, *(["--tar-only"] if name != package else []))
-    if name != package:
-        _unpack_upstream(aside, package)
-    else:
-        _unpack(aside, package)
+    """Fetch and unpack a package into a folder that appears whole or not at all."""
+    options, name = _apt_options(cache), package.removeprefix(_UPSTREAM)
+    with scratch_folder("fetch", folder.parent) as aside:
+        if not any((cache / "apt" / "lists").glob("*_Sources*")):
+            _apt(options, "update", aside, package)
+        _apt(options, "source", aside, name, *(["--tar-only"] if name != package else []))
+        (_unpack if name == package else _unpack_upstream)(aside, package)
+        shutil.rmtree(folder, ignore_errors=True)
+        aside.rename(folder)
 
 
 def _unpack(folder: Path, package: str) -> None:
@@ -245,10 +219,9 @@ def program_identity(spec: CampaignSpec, source: Path | None) -> str:
     """Return the identity of a campaign's program, which all its configurations share.
 
     It is made of the content of the source and of the input files, the commands (in these, the content of the files
-    that they name), the compilers' names and the environment. What instrumentation adds is no part of it, nor where
-    anything lies. Of a command without a shell only files that are a whole word count by their content.
-
-    `source`: Folder of the source; None for a program that is taken as it is.
+    that they name; without a shell, of those that are a whole word), the compilers' names and the environment. What
+    instrumentation adds is no part of it, nor where anything lies. `source` is None for a program that is taken as it
+    is.
     """
     program = spec.program
     content = hashlib.sha256()

@@ -27,8 +27,7 @@ from unperturbed.harness.results.verdicts import CampaignVerdicts
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.sections.campaign import ANCHOR, BASELINE
 
-_FEWEST = 3
-"""A configuration of fewer runs is not judged, unless fewer were asked for."""
+_FEWEST = 3  # A configuration of fewer runs is not judged, unless fewer were asked for
 
 
 @dataclass(frozen=True)
@@ -45,11 +44,11 @@ def check(
 ) -> CampaignVerdicts:
     """Hold every configuration against the baseline, over all passes.
 
-    Inner perturbation (003, section 2.2) is always judged against the pure baseline. Outer perturbation (section 2.3)
-    needs runs that align: where there is an anchor, the anchor alone is held against the pure baseline first, without
-    anchoring, and every subset against the anchor's runs, through the anchor. Pairs that hold a software metric are
-    held against a configuration with fewer metrics that counts it too. Sham runs tell what was found without any
-    counting: it comes with the layout, or with the no-ops that stand for the increments.
+    Inner perturbation (003, section 2.2) is judged against the pure baseline. Outer perturbation (section 2.3) needs
+    runs that align: the anchor alone is held against the pure baseline first, without anchoring, and every subset
+    against the anchor's runs, through the anchor. Pairs with a software metric are held against a configuration with
+    fewer metrics that counts it too. Shams tell what comes with the layout, or with the no-ops that stand for the
+    increments.
     """
     planned = configurations(spec)
     shams = tuple(item.name for item in planned if item.sham_of is not None)

@@ -13,21 +13,11 @@ import numpy as np
 from unperturbed.analysis.nodes.combine import apart, combine_nodes
 from unperturbed.analysis.nodes.verdicts import NodeVerdicts
 from unperturbed.analysis.report import ReportContent
-from unperturbed.common.wording import listing
 from unperturbed.errors import SpecError
 from unperturbed.harness.campaign.manifest import Manifest
 from unperturbed.harness.campaign.plan import configurations
 from unperturbed.harness.campaign.progress import Watch, unwatched
-from unperturbed.harness.nodes.shares import (
-    NodePart,
-    differing_facts,
-    done_runs,
-    lacks,
-    parts_of,
-    reading,
-    share_of,
-    write_json,
-)
+from unperturbed.harness.nodes.shares import difference_notes, done_runs, lacks, parts_of, reading, share_of, write_json
 from unperturbed.harness.results.check import CheckOptions, check
 from unperturbed.harness.results.recorded import Traces, disturbed_runs, read_traces
 from unperturbed.harness.results.reporting import content_of, write_results
@@ -130,8 +120,7 @@ def software_totals(spec: CampaignSpec, traces: Traces, *, native_seconds: float
     return tuple(totals)
 
 
-VERDICTS = "nodes.json"
-"""The verdicts over nodes, as `check --json` prints them."""
+VERDICTS = "nodes.json"  # The verdicts over nodes, as `check --json` prints them
 
 
 @dataclass(frozen=True)
@@ -164,13 +153,13 @@ def judge_nodes(
             missing += [f"{part.name}/{state.run.id}" for state in manifest.runs("planned", "running")]
             lacking = lacks(share, done_runs(manifest))
             expected = manifest.fact("expected")
-        node = _label(part)
+        node = part.label
         if lacking:
             if not any(f"Part {part.name} " in note for note in said):
                 said.append(f"Part {part.name} ({node}) has too few finished runs to be judged: {', '.join(lacking)}.")
             continue
         results[node] = expected["digest"] if expected else ""
-        said += _differences(part, node)
+        said += difference_notes(part)
         judged[node] = judge(part.folder, share, write=write, watch=watch)
     if not judged:
         raise SpecError(f"{folder}: no node has enough finished runs to be judged. {' '.join(said)}".rstrip())
@@ -190,16 +179,6 @@ def judge_nodes(
         verdicts.write_html(folder / "report.html")
         write_json(folder / VERDICTS, verdicts.to_dict())
     return NodesJudgement(verdicts, judged, tuple(failed), tuple(missing))
-
-
-def _label(part: NodePart) -> str:
-    return part.owner or f"part {part.name}"
-
-
-def _differences(part: NodePart, node: str) -> list[str]:
-    """Return in what a node differs from the one that began, in a sentence."""
-    differs = differing_facts(part)
-    return [f"{node} differs from the node that began in {listing(differs)}."] if differs else []
 
 
 def _baselines(judged: Mapping[str, Judgement]) -> dict[str, dict[str, float]]:

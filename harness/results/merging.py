@@ -33,14 +33,10 @@ class MergedCampaign:
 def merge_campaign(
     folder: Path, *, budget: int | None = None, force: bool = False, without: Sequence[str] = ()
 ) -> MergedCampaign:
-    """Join the runs of a campaign into one trace with every metric.
-
-    The reference is a run of the anchor's configuration where there is one, as all subsets share its milestones, else
-    of the baseline.
+    """Join a campaign's runs into one trace, by a run of the anchor, whose milestones subsets share, or the baseline.
 
     `budget`: Milestones of the anchor that may be used; None for all.
-    `force`: Merge configurations too that the outer check rejects: the correlation of a metric with itself is shown to
-    have changed, by more than the tolerance.
+    `force`: Merge configurations too that the outer check rejects (`_is_rejected`).
     """
     campaign = recorded_campaign(folder)
     with Manifest(folder / "campaign.sqlite") as manifest:
@@ -91,9 +87,7 @@ def merge_campaign(
 
 
 def _is_rejected(change: Change) -> bool:
-    """Tell whether a change is shown, and more likely beyond the tolerance than within: more is not asked of it, as a
-    trace of runs that do different things misleads.
-    """
+    """Tell whether a change is shown, and larger than the tolerance: runs that differ make a misleading trace."""
     return change.verdict in SHOWN and abs(change.effect) > change.tolerance
 
 

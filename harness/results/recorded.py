@@ -21,16 +21,10 @@ from unperturbed.harness.spec.load import parse_spec
 Traces = Mapping[str, Mapping[str, tuple[Trace, ...]]]
 """Pass name to configuration to its traces, in the order of the plan; the main pass first."""
 
-_STOLEN = 0.02
-"""Share that other guests of the machine may take of the CPU time that this one had work for."""
-
-_SWITCHES = 5.0
-"""A run is disturbed by more than so many times the median rate of context switches …"""
-_SWITCHES_LEAST = 500.0
-"""… if that is more than so many a second."""
-
-_MOST = 1e300
-"""No count of a host is larger; what a damaged manifest says of it is not believed."""
+_STOLEN = 0.02  # Share that other guests of the machine may take of the CPU time that this one had work for
+_SWITCHES = 5.0  # A run is disturbed by more than so many times the median rate of context switches …
+_SWITCHES_LEAST = 500.0  # … if that is more than so many a second
+_MOST = 1e300  # No count of a host is larger; what a damaged manifest says of it is not believed
 
 
 def recorded_campaign(folder: Path) -> CampaignSpec:
@@ -131,8 +125,7 @@ def describe_disturbances(states: Sequence[RunState]) -> dict[str, str]:
 def _stolen_share(state: RunState) -> float | None:
     """Return which share of the CPU time in demand was stolen; None where it is not known.
 
-    The kernel sums both times over all processors, and a processor without work has nothing stolen: seconds stolen for
-    each second of the run would grow with the number of processors.
+    The kernel sums both times over all processors: stolen seconds per second of the run would grow with their number.
     """
     stolen, busy = _grown(state, "steal_s"), _grown(state, "busy_s")
     return None if stolen is None or busy is None or stolen <= 0 else stolen / (stolen + busy)

@@ -1,7 +1,4 @@
-"""The content of a campaign's report from its folder, with sentences on what the sampling left out or cost.
-
-Of an imported campaign, files and the tools that counted stand in the place of program, host and sources.
-"""
+"""The content of a campaign's report from its folder, with sentences on what the sampling left out or cost."""
 
 from __future__ import annotations
 

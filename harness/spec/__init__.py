@@ -1,15 +1,5 @@
 """The spec of a campaign: YAML text to a validated, immutable `CampaignSpec`, or every fault of it at once.
 
-::
-
-    sections/              a module a key at the top of a spec: its model, its rules, its words
-    text, quantities       names and placeholders; durations, sizes, intervals and caches
-    yaml                   YAML with the position of every key and value, advice on its errors
-    model, campaign_spec   what sections share; the sections as one model, and what stands for it in an import
-    validation             the JSON Schema of the model, and what is wrong with a spec in plain words
-    load                   all of it in one function, and the digest
-    docs                   the reference page, from the models
-
 Another distribution adds a key at the top of a spec by an entry point in the group `unperturbed.spec_keys` that names a
 `SpecKey`; its value is `CampaignSpec.extensions[name]`.
 """

@@ -52,8 +52,7 @@ PERF_METRICS = SpecKey(
     examples=({"tma_retiring": "'perf::topdown-retiring' / 'perf::slots'"},),
 )
 
-_EXTENSION = "extension_"
-"""Before the name of a field that holds the key of another distribution."""
+_EXTENSION = "extension_"  # Before the name of a field that holds the key of another distribution
 
 
 class CampaignSpec(Section):
@@ -106,7 +105,7 @@ class CampaignSpec(Section):
     _text: str = PrivateAttr(default="")
     _digest: str = PrivateAttr(default="")
     _point: Mapping[str, str] = PrivateAttr(default_factory=empty)
-    _imported: Any = PrivateAttr(default=None)
+    _imported: Imported | None = PrivateAttr(default=None)
 
     @property
     def path(self) -> Path:
@@ -137,8 +136,7 @@ class CampaignSpec(Section):
     @property
     def imported(self) -> Imported | None:
         """Return what the campaign was imported from; None for one that was run from a spec."""
-        found: Imported | None = self._imported
-        return found
+        return self._imported
 
     @property
     def point(self) -> Mapping[str, str]:

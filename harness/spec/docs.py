@@ -1,9 +1,4 @@
-"""The reference of the spec for its users, docs/reference/spec.md, from reference.md and the models of the sections.
-
-    python -m unperturbed.harness.spec.docs > docs/reference/spec.md
-
-A test compares the two, so that the page cannot go stale.
-"""
+"""The reference of the spec for its users, docs/reference/spec.md, from reference.md and the models of the sections."""
 
 from __future__ import annotations
 
@@ -17,7 +12,7 @@ from typing import Any, get_args
 from unperturbed.collectors.sources.catalogue import OS_METRICS
 from unperturbed.harness.spec import quantities
 from unperturbed.harness.spec.campaign_spec import CampaignSpec, spec_keys, spec_model
-from unperturbed.harness.spec.model import MAY_CHANGE, Section, SpecKey
+from unperturbed.harness.spec.model import MAY_CHANGE, Section
 from unperturbed.harness.spec.text import OF_PARAMETERS, PARAMETER, PLACEHOLDERS
 from unperturbed.harness.spec.validation import mappings
 
@@ -25,32 +20,20 @@ _MADE = "<!-- Made by unperturbed.harness.spec.docs from the models of the spec;
 _PAGE = Path(__file__).with_name("reference.md").read_text(encoding="utf-8")
 """The page's own text. Comments in it stand for what is made from the models."""
 
-SMALL_EXAMPLE, _FULL, SWEEP_EXAMPLE = re.findall(r"```yaml\n(.*?)(?:<!-- .* -->)?```", _PAGE, re.DOTALL)
-"""The smallest useful spec, one with every key but those of a sweep, and a sweep."""
-
-
-def full_example() -> str:
-    """Return a spec with every key, but for those of a sweep."""
-    return "".join([_FULL, *(key.sample for key in _other_keys())])
-
-
-def _other_keys() -> list[SpecKey]:
-    """Return the keys of other distributions."""
-    return [key for name, key in spec_keys().items() if name not in CampaignSpec.model_fields]
-
 
 def spec_markdown() -> str:
     """Return the reference of the spec, as Markdown."""
+    others = [key for name, key in spec_keys().items() if name not in CampaignSpec.model_fields]
     parameter = (f"`{{{PARAMETER}NAME}}`", OF_PARAMETERS.meaning, _code(sorted(OF_PARAMETERS.fields)))
     placeholders = [(f"`{{{name}}}`", one.meaning, _code(sorted(one.fields))) for name, one in PLACEHOLDERS.items()]
     made = {
-        "examples of other keys": "".join(key.sample for key in _other_keys()),
+        "examples of other keys": "".join(key.sample for key in others),
         "a section for each mapping": "\n\n".join(_mapping(path, definition) for path, definition in mappings()),
         "table of placeholders": _table("placeholder | stands for | in", [*placeholders, parameter]),
         "units of durations": _code(quantities.DURATION_UNITS),
         "units of sizes": _code(quantities.SIZE_UNITS),
         "table of operating-system metrics": _table("metric | meaning", ((f"`{k}`", v) for k, v in OS_METRICS.items())),
-        "rules of other keys": "".join(f"\n{key.notes.rstrip()}" for key in _other_keys() if key.notes),
+        "rules of other keys": "".join(f"\n{key.notes.rstrip()}" for key in others if key.notes),
         "keys that may change": "\n".join(_keys_that_may_change()),
     }
     return _MADE + re.sub(r"<!-- (.+?) -->", lambda place: made[place[1]], _PAGE)

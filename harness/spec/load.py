@@ -119,11 +119,7 @@ _STAND_IN = "perf::instructions"
 
 
 def put_in_perf_metrics(draft: Draft, text: str) -> str:
-    """Replace what a draft asks of perf by formulas, and list their events under `hardware`.
-
-    `draft`: Its data is changed. A metric that cannot be measured here is reported at its place.
-    Result: The text with the formulas that perf was asked for behind it; the same text where it was asked for none.
-    """
+    """Replace what a draft asks of perf by formulas, list their events; return the text with new formulas behind it."""
     measure, derived = draft.value("measure"), draft.value("measure", "derived")
     asked = {
         name: value[len(PERF_METRIC) :].strip()
@@ -196,37 +192,37 @@ _MEASURE_IT = "to measure it without a spec, type `unperturbed run -- {command}`
 _UNPACK = "unpack it first"
 _EXPECTED = "name the YAML file of a spec"
 
-_BEGINNINGS: tuple[tuple[bytes, str, str], ...] = (
-    (b"\x7fELF", "a program or a library (ELF)", _MEASURE_IT),
-    (b"PAR1", "a Parquet file", "`unperturbed align` and `structure` take traces, `unperturbed model` takes tables"),
-    (b"SQLite format 3\0", "an SQLite database", "`unperturbed check {path.parent}` judges the campaign of a manifest"),
-    (b"\x1f\x8b", "compressed by gzip", _UNPACK),
-    (b"\x28\xb5\x2f\xfd", "compressed by zstd", _UNPACK),
-    (b"\xfd7zXZ\0", "compressed by xz", _UNPACK),
-    (b"BZh", "compressed by bzip2", _UNPACK),
-    (b"PK\x03\x04", "a ZIP archive", _UNPACK),
-    (b"%PDF-", "a PDF document", _EXPECTED),
-    (b"\x89PNG", "a picture (PNG)", _EXPECTED),
-    (b"!<arch>\n", "a static library", _EXPECTED),
-    (b"PERFILE2", "a recording of perf", "no command reads it; `unperturbed run -- PROGRAM` measures at intervals"),
-)
-"""The first bytes of a file, what it is, and what to do."""
-
-_TEXT_BEGINNINGS: tuple[tuple[re.Pattern[bytes], str, str], ...] = (
-    # A spec may be a script itself: #!/usr/bin/env -S unperturbed run
-    (re.compile(rb"#!(?!.*\bunperturbed\b)"), "a script", _MEASURE_IT),
+_BEGINNINGS = (
+    (rb"\x7fELF", "a program or a library (ELF)", _MEASURE_IT),
+    (rb"PAR1", "a Parquet file", "`unperturbed align` and `structure` take traces, `unperturbed model` takes tables"),
     (
-        re.compile(rb"# The record of an import\."),
+        rb"SQLite format 3\0",
+        "an SQLite database",
+        "`unperturbed check {path.parent}` judges the campaign of a manifest",
+    ),
+    (rb"\x1f\x8b", "compressed by gzip", _UNPACK),
+    (rb"\x28\xb5\x2f\xfd", "compressed by zstd", _UNPACK),
+    (rb"\xfd7zXZ\0", "compressed by xz", _UNPACK),
+    (rb"BZh", "compressed by bzip2", _UNPACK),
+    (rb"PK\x03\x04", "a ZIP archive", _UNPACK),
+    (rb"%PDF-", "a PDF document", _EXPECTED),
+    (rb"\x89PNG", "a picture (PNG)", _EXPECTED),
+    (rb"!<arch>\n", "a static library", _EXPECTED),
+    (rb"PERFILE2", "a recording of perf", "no command reads it; `unperturbed run -- PROGRAM` measures at intervals"),
+    # Texts; what YAML could begin with too is not listed. A spec may be a script: #!/usr/bin/env -S unperturbed run
+    (rb"#!(?!.*\bunperturbed\b)", "a script", _MEASURE_IT),
+    (
+        rb"# The record of an import\.",
         "the record of an import",
         "it has no program to run: `unperturbed check {path.parent}` judges the imported runs",
     ),
-    (re.compile(rb"\s*<(!doctype|html|\?xml|svg)", re.IGNORECASE), "a page (HTML or XML)", _EXPECTED),
-    (re.compile(rb"\s*(//|/\*|#include *[<\"]|#pragma |#ifndef )"), "source code in C or C++", _EXPECTED),
-    (re.compile(rb"\s*\{\s*\"(verdicts|table|traceEvents|benchmarks)\""), "a result in JSON", _EXPECTED),
-    (re.compile(rb'\s*(import|from) [\w.]+\s|\s*(def|class) \w+.*:|\s*"""'), "a Python program", _EXPECTED),
-    (re.compile(rb"[\w.:]+(,[\w.: ]+){2,}\r?\n"), "a table (CSV)", "`unperturbed model` takes tables"),
+    (rb"(?i)\s*<(!doctype|html|\?xml|svg)", "a page (HTML or XML)", _EXPECTED),
+    (rb"\s*(//|/\*|#include *[<\"]|#pragma |#ifndef )", "source code in C or C++", _EXPECTED),
+    (rb"\s*\{\s*\"(verdicts|table|traceEvents|benchmarks)\"", "a result in JSON", _EXPECTED),
+    (rb'\s*(import|from) [\w.]+\s|\s*(def|class) \w+.*:|\s*"""', "a Python program", _EXPECTED),
+    (rb"[\w.:]+(,[\w.: ]+){2,}\r?\n", "a table (CSV)", "`unperturbed model` takes tables"),
 )
-"""How a text begins that is none of YAML: what YAML could begin so too is not listed."""
+"""How a file begins, what it is, and what to do."""
 
 _BY_NAME: Mapping[str, str] = {
     **dict.fromkeys((".md", ".rst", ".adoc"), "a document"),
@@ -244,10 +240,7 @@ def other_than_yaml(content: bytes, path: Path) -> str:
     """Return what a file is and what to do with it, where it is known to be no YAML; '' for all others."""
     command = path if "/" in str(path) else f"./{path}"  # as a shell would find it
     for beginning, what, advice in _BEGINNINGS:
-        if content.startswith(beginning):
-            return f"{path}: this is {what}, not a spec; {advice.format(path=path, command=command)}"
-    for form, what, advice in _TEXT_BEGINNINGS:
-        if form.match(content):
+        if re.match(beginning, content):
             return f"{path}: this is {what}, not a spec; {advice.format(path=path, command=command)}"
     named = _BY_NAME.get(path.name) or _BY_NAME.get(path.suffix)
     return f"{path}: this is {named}, not a spec; {_EXPECTED}" if named and content.strip() else ""

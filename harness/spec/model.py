@@ -1,7 +1,6 @@
 """Base of the spec's sections: a strict base, marks of fields, the record of a top-level key, and the draft.
 
-The rules that span several fields ask the draft and not the validated model, so that a fault in one field hides no
-fault in another.
+Rules that span several fields ask the draft and not the model, so that a fault in one field hides none in another.
 """
 
 from __future__ import annotations
@@ -25,11 +24,7 @@ if TYPE_CHECKING:
 
 
 class Section(BaseModel):
-    """A mapping of the spec: immutable, strict, without unknown keys.
-
-    Type, default and examples of each `Field`, and its `description` or the text below it, are all that messages, JSON
-    Schema and reference need.
-    """
+    """A mapping of the spec: immutable, strict, without unknown keys; the text below a field is its description."""
 
     model_config = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
@@ -56,11 +51,8 @@ class Mark(Enum):
 
 MAY_CHANGE, ADDED_LATER = Mark.MAY_CHANGE, Mark.ADDED_LATER
 
-ListOf = Strict(False)
-"""Marks a tuple: YAML has lists only."""
-Frozen = AfterValidator(MappingProxyType)
-"""Marks a mapping: nobody changes it afterwards."""
-
+ListOf = Strict(False)  # Marks a tuple: YAML has lists only
+Frozen = AfterValidator(MappingProxyType)  # Marks a mapping: nobody changes it afterwards
 AS_TEXT, AS_MAPPING, AS_LIST = "<text>", "<mapping>", "<list>"
 UNION_TAGS = frozenset({AS_TEXT, AS_MAPPING, AS_LIST})
 """Names that pydantic adds to the path of a value that may be a text, a list or a mapping."""
@@ -72,11 +64,7 @@ def text_or_mapping(value: Any) -> str:
 
 
 def reading(source: Any, convert: Callable[[Any], Any]) -> GetPydanticSchema:
-    """Read YAML as one type, then convert it to another.
-
-    `source`: What the YAML holds; the JSON Schema is that of this type.
-    `convert`: Takes such a value and returns another. The text of a ValueError or SpecError is the message of a fault.
-    """
+    """Read YAML as `source`, whose JSON Schema it has, then convert it; a ValueError or SpecError is a fault."""
 
     def checked(value: Any) -> Any:
         try:
@@ -150,24 +138,14 @@ class SpecKey:
         FieldInfo
             Typed as anything, as pydantic's `Field` is.
         """
-        examples = list(self.examples) or None
-        if self.required:
-            return Field(alias=alias, description=self.help, examples=examples)
-        if self.default is None:
-            return Field(default=None, alias=alias, description=self.help, examples=examples)
-        default = self.default()  # a mapping's fields have defaults of their own
-        return Field(
-            default_factory=self.default,
-            alias=alias,
-            description=self.help,
-            examples=examples,
-            json_schema_extra={"default": default if isinstance(default, int | str) else {}},
-        )
+        default: dict[str, Any] = {} if self.default is None else {"default_factory": self.default}
+        if self.default is None and not self.required:
+            default = {"default": None}
+        return Field(alias=alias, description=self.help, examples=list(self.examples) or None, **default)
 
 
 _MOST_FAULTS_WITH_ADVICE = 200
-_ALIKE = 86
-"""How alike two names must be that one may be meant by the other: `env` and `environment` are."""
+_ALIKE = 86  # How alike two names must be that one may be meant by the other: `env` and `environment` are
 
 
 class Draft:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from types import MappingProxyType
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Discriminator, Field, PlainValidator, Tag, WithJsonSchema
 
@@ -216,8 +216,7 @@ _SIZE = SIZE_PATTERN.strip("^$")
 CACHE_PATTERN = f"^{_SIZE} [0-9]{{1,4}}-way {_SIZE}$"
 
 _CACHE_FORMS = "write `32 KiB 8-way 64 B` (size, ways, line), or a mapping {size: 32 KiB, ways: 8, line: 64 B}"
-_SMALLEST_LINE = 32
-"""The simulator refuses lines shorter than the widest register, 32 bytes on x86-64."""
+_SMALLEST_LINE = 32  # The simulator refuses lines shorter than the widest register, 32 bytes on x86-64
 
 
 def parse_cache(value: object) -> Cache:
@@ -282,17 +281,15 @@ _TextOrFields = Annotated[
 _CacheValue = Annotated[Cache, reading(_TextOrFields, _to_cache)]
 
 
-def _cache(default: Cache, description: str) -> Any:
-    shown: Any = {"default": format_cache(default)}
-    return Field(default_factory=lambda: default, description=description, json_schema_extra=shown)
-
-
 class MachineFields(Section):
     """The machine that the simulated source simulates: its caches, each by size, ways and line."""
 
-    I1: _CacheValue = _cache(Machine().i1, "First-level instruction cache.")
-    D1: _CacheValue = _cache(Machine().d1, "First-level data cache.")
-    LL: _CacheValue = _cache(Machine().ll, "Last-level cache. PAPI's L2 and L3 presets are counted there.")
+    I1: _CacheValue = Field(default_factory=lambda: Machine().i1)
+    """First-level instruction cache."""
+    D1: _CacheValue = Field(default_factory=lambda: Machine().d1)
+    """First-level data cache."""
+    LL: _CacheValue = Field(default_factory=lambda: Machine().ll)
+    """Last-level cache. PAPI's L2 and L3 presets are counted there."""
 
 
 Simulator = Annotated[Machine, reading(MachineFields, lambda fields: Machine(fields.I1, fields.D1, fields.LL))]

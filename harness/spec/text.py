@@ -1,7 +1,7 @@
 """Text of a spec: the forms of names (of metrics, folders, parameters, packages), and placeholders such as `{build}`.
 
-A placeholder is a name in braces; `{parameters.NAME}` is the value of a sweep's parameter. `${NAME}` is left to the
-shell, and `{{name}}` stands for the text `{name}`; braces around anything else are ordinary text.
+`{parameters.NAME}` is the value of a sweep's parameter. `${NAME}` is left to the shell, and `{{name}}` stands for the
+text `{name}`; braces around anything else are ordinary text.
 """
 
 from __future__ import annotations
@@ -49,8 +49,7 @@ VariableName = Annotated[str, StringConstraints(pattern=_VARIABLE)]
 Sha256 = Annotated[str, StringConstraints(pattern=_DIGEST)]
 
 
-PARAMETER = "parameters."
-"""Prefix of the placeholders of a sweep's parameters."""
+PARAMETER = "parameters."  # Prefix of the placeholders of a sweep's parameters
 
 _PLACEHOLDER = re.compile(
     r"\$\{\w+\}|\{\{(?P<literal>(?:parameters\.)?\w+)\}\}|\{(?P<name>parameters\.[A-Za-z_]\w*|[A-Za-z_]\w*)\}"

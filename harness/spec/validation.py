@@ -18,9 +18,11 @@ from pydantic import BaseModel, ValidationError
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import ErrorDetails, core_schema
 
+from unperturbed.collectors.sources.callgrind import Cache
 from unperturbed.common.wording import listing
 from unperturbed.harness.spec.campaign_spec import CURRENT, CampaignSpec, spec_model
 from unperturbed.harness.spec.model import UNION_TAGS, Because, Draft
+from unperturbed.harness.spec.quantities import Duration, format_cache
 from unperturbed.harness.spec.text import FORMS
 from unperturbed.harness.spec.yaml import YamlPath
 
@@ -56,12 +58,23 @@ class _Generator(GenerateJsonSchema):
             described.setdefault("description", field.description or _text_below(model, name))
             reasons = [mark.reason for mark in field.metadata if isinstance(mark, Because)]
             described |= {"$comment": reasons[0]} if reasons else {}
+            if field.default_factory is not None:
+                described["default"] = _written(field.get_default(call_default_factory=True, validated_data={}))
         if not issubclass(model, CampaignSpec):
             made.pop("title", None)
         return made
 
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002  the base class's signature
         return False
+
+
+def _written(default: object) -> object:
+    """Return a default as a spec would have it; a section's fields have defaults of their own."""
+    if isinstance(default, Cache):
+        return format_cache(default)
+    if isinstance(default, Mapping):
+        return dict(default)
+    return default if isinstance(default, int | str) else str(default) if isinstance(default, Duration) else {}
 
 
 def _text_below(model: type[BaseModel], name: str) -> str:
@@ -89,8 +102,8 @@ def _texts_below_fields(module: str) -> Mapping[str, str]:
 def json_schema() -> dict[str, Any]:
     """Return the JSON Schema (2020-12) of a spec.
 
-    What it accepts is what `load_spec` accepts, but for rules that no schema can express: files that must exist, names
-    that must be known elsewhere in the spec, quantities out of range. A `$comment` is the reason for a number's bounds.
+    It accepts what `load_spec` accepts, but for rules that no schema can express: files that must exist, names that
+    must be known elsewhere in the spec, quantities out of range. A `$comment` is the reason for a number's bounds.
     """
     return copy.deepcopy(_schema(spec_model()))
 
@@ -155,25 +168,23 @@ _BOUNDS = {
 
 
 def validate(draft: Draft) -> CampaignSpec | None:
-    """Validate a draft by the model of the spec.
+    """Validate a draft by the model of the spec, and report every fault to it; None where there is any.
 
-    `draft`: Every fault is reported to it. A value that is missing after its key (`stdin:`) is one, as no field has a
-    meaning for it.
-    Result: None where there is any fault.
+    A value that is missing after its key (`stdin:`) is a fault, as no field has a meaning for it.
     """
     faulty: set[YamlPath] = set()
-    spec = None
+    spec, places = None, draft.document.places
     try:
         spec = spec_model().model_validate(draft.document.data)
     except ValidationError as error:
         for detail in error.errors(include_url=False):
             path, missing = _locate(draft, detail["loc"])
-            known = detail["type"] != "extra_forbidden"
-            if known and any(_kind(draft, path[:length]) in ("null", "refused") for length in range(len(path) + 1)):
+            known, above = detail["type"] != "extra_forbidden", (path[:length] for length in range(len(path) + 1))
+            if known and any(place in places and places[place].kind in ("null", "refused") for place in above):
                 continue  # reported below, or by the reader
             faulty.add(path)
             _report(draft, path, missing, detail)
-    for path, place in draft.document.places.items():
+    for path, place in places.items():
         if faulty.intersection(path[:length] for length in range(len(path) + 1)):
             continue
         if place.kind == "null":
@@ -197,11 +208,6 @@ def _locate(draft: Draft, location: tuple[int | str, ...]) -> tuple[YamlPath, st
             return path, str(part)
         path = (*path, part)
     return path, None
-
-
-def _kind(draft: Draft, path: YamlPath) -> str | None:
-    place = draft.document.places.get(path)
-    return place.kind if place else None
 
 
 def _report(draft: Draft, path: YamlPath, missing: str | None, detail: ErrorDetails) -> None:

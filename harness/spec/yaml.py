@@ -1,9 +1,8 @@
 """YAML with the position of every key and value: text to plain data, faults with their places, advice on syntax errors.
 
-PyYAML composes the nodes. Nothing is constructed from them but text, numbers, booleans, lists and mappings, and depth
-and number of values are bounded before anything is built. Plain scalars are resolved by the core schema of YAML 1.2
-plus the booleans of YAML 1.1; what only YAML 1.1 reads as a number (`010`, `1_000`, `1:30`) is kept as text and
-marked, because readers disagree on it.
+PyYAML composes the nodes; depth and number of values are bounded before anything is built. Plain scalars are resolved
+by the core schema of YAML 1.2 plus the booleans of YAML 1.1; what only YAML 1.1 reads as a number (`010`, `1_000`,
+`1:30`) is kept as text and marked, because readers disagree on it.
 """
 
 from __future__ import annotations
@@ -21,8 +20,7 @@ from unperturbed.errors import SpecError
 
 _LONG_WORD = re.compile(r"\S{121,}")
 _LONGEST = 1000
-_MOST_SHOWN = 100
-"""Faults that a message spells out. Whoever has more of them has given the wrong file."""
+_MOST_SHOWN = 100  # Faults that a message spells out. Whoever has more of them has given the wrong file
 
 
 @dataclass(frozen=True, order=True)

@@ -1,8 +1,8 @@
 """The judge of a search on several nodes: which node measures a candidate, and what its runs there show.
 
-The search itself is that of one host (`analysis.partition`), in the coordinating process, and goes by outcomes alone.
-What it will ask for next is requested of several nodes at the same time. Which node a candidate is measured on is
-recorded when it is first asked for, in turn, so that a search that was killed and is started again repeats no run.
+The search goes by outcomes alone, as on one host; what it will ask for next is requested of several nodes at the same
+time. The node of a candidate is recorded when it is first asked for, so that a search that is started again repeats no
+run.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from unperturbed.harness.campaign.session import build_configurations
 from unperturbed.harness.nodes.coordinate import Coordination
 from unperturbed.harness.nodes.shares import SEARCHES, NodePart, read_requests, reading
 from unperturbed.harness.spec.sections.campaign import ANCHOR, BASELINE, PILOT
-from unperturbed.harness.studies.partition import RunFailed, SearchRuns, candidate, candidate_name
+from unperturbed.harness.studies.partition import RunFailed, SearchRuns, candidate, candidate_name, repetitions_of
 
 
 class PartLostError(Exception):
@@ -29,10 +29,7 @@ class PartLostError(Exception):
 
 
 class NodeRuns(SearchRuns):
-    """The runs of a search on one node.
-
-    `session`: Identity of this search's process: runs that failed in an earlier one are tried again.
-    """
+    """The runs of a search on one node; this search's process, `session`, tries again what failed in an earlier one."""
 
     def __init__(self, coordination: Coordination, part: NodePart, session: str, counted: dict[str, bool]) -> None:
         share = SEARCHES.share(coordination.spec, part.number)
@@ -99,11 +96,7 @@ class NodeRuns(SearchRuns):
         """Return the next runs of a configuration; None while one of them is to be made."""
         passes = self.passes
         with reading(self.part) as manifest:
-            states = [
-                state
-                for state in manifest.runs(hosts=False)
-                if state.run.configuration == name and first < state.run.repetition <= first + count
-            ]
+            states = repetitions_of(manifest, name, first, count)
             over = {"done", "failed"} if manifest.fact("session") == self._session else {"done"}
         whole = bool(passes) and len(states) == count * len(passes)
         if any(state.state == "failed" for state in states) and "failed" in over:
@@ -284,19 +277,15 @@ class NodesJudge:
         return replace(outcome, node=self._runs[number].owner)
 
     def _references(self, number: int) -> dict[str, Reference]:
-        """Return the baselines of a node, from runs that were not returned yet."""
-        found = self._runs[number].references()
-        self._check_same_counting(number)
-        return found
-
-    def _check_same_counting(self, number: int) -> None:
-        """Give a part up whose node counts otherwise than the first: a plan is about one set of metrics."""
-        first = next(iter(self._judges), number)
-        if self._runs[number].counting() != self._runs[first].counting():
-            why = f"its node counts differently than {self._runs[first].part.owner} (other sources or passes)"
+        """Return the baselines of a node, from new runs; give up one that counts otherwise than the first node."""
+        runs, first = self._runs[number], self._runs[next(iter(self._judges), number)]
+        found = runs.references()
+        if runs.counting() != first.counting():
+            why = f"its node counts differently than {first.part.owner} (other sources or passes)"
             self._coordination.give_up(number, why)
-            self._runs[number].against.clear()
+            runs.against.clear()
             raise PartLostError(why)
+        return found
 
     def _home(self, name: str) -> int:
         """Return the part that measures a candidate: one after another, the same again in a resumed search."""

@@ -38,7 +38,7 @@ from unperturbed.harness.campaign.plan import Configuration, PlannedRun, baselin
 from unperturbed.harness.campaign.progress import Progress
 from unperturbed.harness.campaign.run import Sampling
 from unperturbed.harness.campaign.session import Session
-from unperturbed.harness.campaign.traces import lost_note, reopen_lost, trace_file
+from unperturbed.harness.campaign.traces import reopen_lost, trace_file
 from unperturbed.harness.results.check import align_on, hardware_metrics
 from unperturbed.harness.results.recorded import read_traces
 from unperturbed.harness.results.reporting import partition_content
@@ -100,13 +100,7 @@ def partition_campaign(
     announce: Callable[[Forecast], None],
     observer: Callable[[Measurement], None],
 ) -> Partitioned:
-    """Search for a partition of a spec's software metrics, or go on with a search.
-
-    `plan.yaml`, `plan.json` and `partition.html` are written into the folder.
-
-    Runs that an interrupted search made are not made again: the search depends on their outcomes alone, and so goes the
-    same way.
-    """
+    """Search for a partition and write the plan, or go on: the search depends on recorded outcomes alone."""
     require("analysis")
     metrics = wanted_metrics(spec)
     bare = baselines_alone(spec)
@@ -117,8 +111,7 @@ def partition_campaign(
         manifest,
     ):
         manifest.reopen()
-        if lost := reopen_lost(folder, manifest):
-            progress.note(lost_note(lost))
+        reopen_lost(folder, manifest, progress)
         runs = _RunsHere(session, samplings, manifest, progress)
         if not manifest.has_done():  # a faulty event is reported before hours of baseline runs
             runs.build(candidate_name(manifest, metrics))
@@ -135,15 +128,15 @@ def partition_campaign(
         plan = search(metrics, judge, settings, strategy=how.strategy, tolerance=judge.tolerance, observer=observer)
         notes = (*silent_notes(metrics, runs.counted), *runs.against)
         content = partition_content(spec, plan, read_traces(folder, manifest), manifest)
-        write_plan(spec, folder, plan, replace(content, notes=(*notes, *content.notes)))
+        write_plan(spec, folder, plan, content, notes)
     return Partitioned(plan, runs.failed, notes)
 
 
-def write_plan(spec: CampaignSpec, folder: Path, plan: Plan, content: ReportContent) -> None:
+def write_plan(spec: CampaignSpec, folder: Path, plan: Plan, content: ReportContent, notes: Sequence[str]) -> None:
     """Write `plan.json`, `plan.yaml` and `partition.html` into the folder of a search."""
     write_whole(folder / "plan.json", json.dumps(plan.to_json(), indent=1, ensure_ascii=False))
     write_whole(folder / "plan.yaml", plan_text(spec, plan))
-    write_partition(folder / "partition.html", content, plan)
+    write_partition(folder / "partition.html", replace(content, notes=(*notes, *content.notes)), plan)
 
 
 def settings_of(spec: CampaignSpec, search: SearchOptions, seconds_per_run: float | None) -> SearchSettings:
@@ -166,10 +159,7 @@ def settings_of(spec: CampaignSpec, search: SearchOptions, seconds_per_run: floa
 class SearchRuns(ABC):
     """The runs of a search on one host or node, each handed out once, in the order in which they were made.
 
-    A search that is started again gets the recorded runs before any is made.
-
     `spec`: The spec with the baselines of this host or node.
-    `folder`: The folder with the runs.
     `manifest`: That of the search, with its candidates.
     `counted`: Software metrics, and whether they counted something; extended here.
     """
@@ -216,10 +206,7 @@ class SearchRuns(ABC):
         return made
 
     def references(self) -> dict[str, Reference]:
-        """Return the baselines that subsets are compared with, from runs that were not returned yet.
-
-        Result: By pass: of those that count a metric that none before counts.
-        """
+        """Return the baselines that subsets are compared with, from new runs: of passes that count a further metric."""
         spec, anchor = self.spec, self.spec.analysis.anchor
         self.request(self.reference_batch)  # together, so that both meet the same drift of the host
         by_name = {name: self._further(name, count) for name, count in self.reference_batch.items()}
@@ -299,7 +286,7 @@ class _RunsHere(SearchRuns):
 
     def make(self, name: str, first: int, count: int) -> Sequence[RunState]:
         """Make the planned runs unless all are done."""
-        states = self._states(name, first, count)
+        states = repetitions_of(self.manifest, name, first, count)
         if all(state.state == "done" for state in states):
             return states
         # Planned runs of both baselines are made together.
@@ -307,14 +294,14 @@ class _RunsHere(SearchRuns):
         for configuration in (name, *(item for item in self.reference_batch if item in planned)):
             self.build(configuration)
         execute_plan(self._session, self._samplings, self.manifest, self._progress)
-        return self._states(name, first, count)
+        return repetitions_of(self.manifest, name, first, count)
 
-    def _states(self, name: str, first: int, count: int) -> list[RunState]:
-        return [
-            state
-            for state in self.manifest.runs()
-            if state.run.configuration == name and first < state.run.repetition <= first + count
-        ]
+
+def repetitions_of(manifest: Manifest, name: str, first: int, count: int) -> list[RunState]:
+    """Return the runs of the repetitions of a configuration that follow the first ones."""
+    wanted = range(first + 1, first + count + 1)
+    runs = manifest.runs(hosts=False)
+    return [state for state in runs if state.run.configuration == name and state.run.repetition in wanted]
 
 
 def missing_runs(totals: Mapping[str, int], planned: Sequence[PlannedRun], first_pass: str) -> dict[str, int]:
@@ -359,10 +346,9 @@ def uneven_note(baseline: Sequence[Trace]) -> tuple[str, ...]:
 
 
 def plan_text(campaign: CampaignSpec, plan: Plan) -> str:
-    """Return the plan as YAML.
+    """Return the plan as YAML: the spec with other subsets, without the metrics that have no certificate.
 
-    It is the spec that was partitioned with other subsets, and without the metrics that have no certificate. Files that
-    it names relative to itself are named from the root, as the plan lies elsewhere.
+    Files that it names relative to itself are named from the root, as the plan lies elsewhere.
     """
     spec: dict[str, Any] = yaml.safe_load(campaign.text)
     held = {metric for subset in plan.subsets for metric in subset.metrics}

@@ -19,10 +19,10 @@ from unperturbed.harness.campaign.manifest import Manifest
 from unperturbed.harness.campaign.pilot import with_configuration
 from unperturbed.harness.campaign.plan import Configuration, baselines_alone, plan_batch
 from unperturbed.harness.campaign.progress import Progress
-from unperturbed.harness.campaign.traces import lost_note, reopen_lost
+from unperturbed.harness.campaign.traces import reopen_lost
 from unperturbed.harness.nodes.coordinate import coordinated
 from unperturbed.harness.nodes.engines import engine_of
-from unperturbed.harness.nodes.shares import SEARCHES, NodePart, Requests, differing_facts, read_requests, reading
+from unperturbed.harness.nodes.shares import SEARCHES, NodePart, Requests, difference_notes, read_requests, reading
 from unperturbed.harness.results.recorded import Traces, read_traces
 from unperturbed.harness.results.reporting import partition_content
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
@@ -37,15 +37,11 @@ from unperturbed.harness.studies.partition import (
     write_plan,
 )
 
-_PAUSE_S = 0.1
-"""Between two looks for requests: nothing is measured meanwhile."""
+_PAUSE_S = 0.1  # Between two looks for requests: nothing is measured meanwhile
 
 
 def nodes_content(spec: CampaignSpec, plan: Plan, parts: Sequence[NodePart]) -> ReportContent:
-    """Gather the content of a plan's page beside the plan.
-
-    Result: Host, settings and example traces are those of the first node; runs are named as `PART/RUN`.
-    """
+    """Gather a plan's page beside the plan: host, settings and example traces are those of the first node."""
     found: list[ReportContent] = []
     places: list[str] = []
     differs: list[str] = []
@@ -58,8 +54,7 @@ def nodes_content(spec: CampaignSpec, plan: Plan, parts: Sequence[NodePart]) -> 
         rows = tuple(replace(row, run=f"{part.name}/{row.run}") for row in content.runs)
         found.append(replace(content, runs=rows))
         places.append(f"{part.name} was made by {part.owner}")
-        if differences := differing_facts(part):
-            differs.append(f"{part.owner} differs from the node that began in {listing(differences)}.")
+        differs += difference_notes(part)
     if not found:
         raise RunError("no node has a finished run")
     where = f"Runs are named by part and number. Part {listing(places)}. Each subset was measured on one node."
@@ -93,10 +88,7 @@ def partition_on_nodes(
     announce: Callable[[Forecast], None],
     observer: Callable[[Measurement], None],
 ) -> Partitioned:
-    """Search for a partition of a spec's software metrics on nodes, or go on with a search.
-
-    `spec`: A spec with `nodes`; its subsets are ignored. `baseline_runs` is the total of all nodes.
-    """
+    """Search for a partition on nodes, or go on with a search; the spec's `baseline_runs` is the total of all nodes."""
     require("analysis")
     metrics = wanted_metrics(spec)
     _check(spec)
@@ -125,7 +117,7 @@ def partition_on_nodes(
             judge.end()
         notes = (*silent_notes(metrics, judge.counted), *judge.notes())
         content = nodes_content(spec, plan, coordination.parts)
-        write_plan(spec, folder, plan, replace(content, notes=(*notes, *content.notes)))
+        write_plan(spec, folder, plan, content, notes)
     return Partitioned(plan, judge.failed, notes)
 
 
@@ -144,8 +136,8 @@ def _check(spec: CampaignSpec) -> None:
 def make_search_part(spec: CampaignSpec, part: NodePart, progress: Progress) -> None:
     """Make the runs that are requested of a part, and wait for further requests while there may be any.
 
-    It ends when the search is over, and when no request came for as long as `patience`: the coordinator was killed
-    then. Where parts are executed one after another, it ends as soon as nothing is left to be made.
+    It ends when the search is over, or when no request came for as long as `patience`: the coordinator was killed then.
+    Where parts are executed one after another, it ends as soon as nothing is left to be made.
     """
     share = SEARCHES.share(spec, part.number)
     with prepare_campaign(share, part.folder, progress, purpose=SEARCH, judged=True) as (prepared, samplings, manifest):
@@ -155,7 +147,10 @@ def make_search_part(spec: CampaignSpec, part: NodePart, progress: Progress) -> 
         while True:
             requests = read_requests(part)
             if requests.session != manifest.fact("session"):
-                _begin_session(part.folder, manifest, progress, requests.session)
+                if requests.session:  # another coordinator is here: try again what failed or was lost
+                    manifest.reopen()
+                    reopen_lost(part.folder, manifest, progress)
+                manifest.set_facts(session=requests.session)
             for name in requests.totals:
                 if name not in session.built:
                     item = _candidate(requests, name, manifest)
@@ -176,15 +171,6 @@ def _patience(spec: CampaignSpec, part: NodePart) -> float:
         return 0.0
     engine = engine_of(spec.nodes, part.folder.parent.parent, "")
     return spec.nodes.patience.seconds if engine.at_once is None else 0.0
-
-
-def _begin_session(folder: Path, manifest: Manifest, progress: Progress, session: str) -> None:
-    """Try again what failed or was lost, as another coordinator is here."""
-    if session:
-        manifest.reopen()
-        if lost := reopen_lost(folder, manifest):
-            progress.note(lost_note(lost))
-    manifest.set_facts(session=session)
 
 
 def _candidate(requests: Requests, name: str, manifest: Manifest) -> Configuration:

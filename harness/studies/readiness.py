@@ -27,6 +27,7 @@ from unperturbed.harness.host.checks.tools import setpriv
 from unperturbed.harness.host.doctor import REAL, Examination, Finding
 from unperturbed.harness.program.build import check_compilers
 from unperturbed.harness.program.process import cannot_preload
+from unperturbed.harness.program.sources import FETCHING_TOOLS
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.sections.parameters import count_points
 from unperturbed.harness.spec.sections.program import PROGRAM_PATH, Program
@@ -39,8 +40,6 @@ _OS_FILES = {"schedstat": REAL / "proc/self/schedstat", "procio": REAL / "proc/s
 
 _MEANS = {"compiled": "compiled in", "kernel": "kernel probe", "preload": "interposition", "python": "import hook"}
 """How software metrics are counted, in words."""
-
-_DEBIAN_TOOLS = {"apt-get": "apt", "dpkg-source": "dpkg-dev"}
 
 
 @dataclass(frozen=True)
@@ -137,12 +136,7 @@ class Readiness:
 
 def check_spec(spec: CampaignSpec, host: Examination) -> Readiness:
     """Check whether a campaign can run on this host, without building or running its program."""
-    problems = [
-        *_compilers(spec.program),
-        *_needed_programs(spec),
-        *_program_itself(spec),
-        *_kernel(spec),
-    ]
+    problems = [*_compilers(spec.program), *_needed_programs(spec), *_program_itself(spec), *_kernel(spec)]
     passes, uncounted = _plan(spec, host)
     has_compiler_problem = any(problem.finding.subject == "compiler" for problem in problems)
     problems += [
@@ -230,7 +224,7 @@ def _needed_programs(spec: CampaignSpec) -> Iterator[Problem]:
         program.debian is not None
         and not (user_cache() / "sources" / program.debian.replace("/", "_") / "unpacked").is_dir()
     ):
-        for tool, package in _DEBIAN_TOOLS.items():
+        for tool, package in FETCHING_TOOLS.items():
             if shutil.which(tool) is None:
                 why = f"Debian's source of {program.debian} cannot be fetched."
                 yield Problem(Finding("source", "bad", f"{tool} is missing", why, f"apt-get install {package}"))

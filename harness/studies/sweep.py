@@ -1,9 +1,6 @@
 """Execute a sweep: the program at points of its parameters, natively and counted, to a table of whole runs.
 
-Interrupted anywhere, the same call continues.
-
-A sweep is a campaign in all but its end: the same folder, manifest, lock, retries and limits. There are no intervals
-and no verdicts, so nothing is sampled between a program's begin and its end, and short programs will do.
+Interrupted anywhere, the same call continues. Nothing is sampled within a run, so short programs will do.
 """
 
 from __future__ import annotations
@@ -16,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from unperturbed.collectors.passes import Passes
-from unperturbed.common.wording import listing
 from unperturbed.errors import HostError, RunError
 from unperturbed.harness.campaign.execution import SWEEP, Attempt, RunQueue, RunResult, lock_campaign
 from unperturbed.harness.campaign.manifest import Manifest, RunState
@@ -31,6 +27,7 @@ from unperturbed.harness.nodes.shares import (
     SWEEPS,
     NodePart,
     dealt_points,
+    difference_notes,
     differing_facts,
     own_seed,
     read_json,
@@ -39,7 +36,6 @@ from unperturbed.harness.nodes.shares import (
     write_once,
 )
 from unperturbed.harness.program.process import Command, launch
-from unperturbed.harness.program.software_metrics import SoftwareMetrics
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.sections.campaign import REFERENCE
 from unperturbed.harness.spec.sections.parameters import Value, at_a_point, points
@@ -51,10 +47,8 @@ _LONGER_THAN_ANY_RUN_NS = 400 * 24 * 3600 * 1_000_000_000
 _RECORDS, _RECORDS_OF_THREADS = 64, 8192
 """A run has two records, and so has each of its threads where these are sampled."""
 _STARTS = 7
-_UNCOUNTED = ["none"]
-"""How the manifest has a step that counts nothing: its source alone."""
-_FEWEST_POINTS = 3
-"""A program that fails at this number of points, and has run at none, will fail at all."""
+_UNCOUNTED = ["none"]  # How the manifest has a step that counts nothing: its source alone
+_FEWEST_POINTS = 3  # A program that fails at this number of points, and has run at none, will fail at all
 
 
 def run_sweep(spec: CampaignSpec, folder: Path, progress: Progress, *, part: int = 1) -> SweepTable:
@@ -195,8 +189,7 @@ class _SweepQueue(RunQueue):
         super().__init__(
             session, planned, manifest, progress, total=len(states), durations=durations, make=self._make_at_point
         )
-        self._session, self._untouched, self._steps, self._points = session, untouched, steps, points
-        self._manifest = manifest
+        self._untouched, self._steps, self._points = untouched, steps, points
         self._failed: dict[int, str] = {}
         # The result that each point must give, by its first native run.
         totals = manifest.totals()
@@ -216,7 +209,7 @@ class _SweepQueue(RunQueue):
         point = run.point
         if point in self._expected:
             return
-        self._failed[point] = error = self._manifest.failures()[-1].error
+        self._failed[point] = error = self.manifest.failures()[-1].error
         if not self._expected and len(self._failed) >= _FEWEST_POINTS:
             raise RunError(
                 f"the program failed at each of the first {len(self._failed)} points, so the sweep stops. The last "
@@ -225,7 +218,7 @@ class _SweepQueue(RunQueue):
 
     def _make_at_point(self, run: PlannedRun, attempt: Attempt) -> RunResult:
         values = self._points[run.point - 1]
-        session = replace(self._session, spec=self._session.spec.at_point(values))
+        session = replace(self.session, spec=self.session.spec.at_point(values))
         if run.configuration == REFERENCE:
             return self._run_native(session, run, attempt)
         return self._run_counted(replace(session, expected=self._expected[run.point]), run, attempt, dict(values))
@@ -251,9 +244,13 @@ class _SweepQueue(RunQueue):
     ) -> RunResult:
         """Make one measured run; its counts are those of the program from its first record to its end."""
         step = self._steps[run.pass_name]
+        software_metrics = session.built[run.configuration].software_metrics
+        capacity = _RECORDS_OF_THREADS if session.spec.measure.threads == "all" else _RECORDS
+        # No timer ticks in the run, so that it has one interval.
+        interval_ns = _LONGER_THAN_ANY_RUN_NS
         trace = execute_in(
             session,
-            _whole(session.spec, step, session.built[run.configuration].software_metrics),
+            Sampling(step.collected, software_metrics, interval_ns, "monotonic", capacity, whole=True),
             run.configuration,
             attempt.folder,
             pad_bytes=run.pad_bytes,
@@ -267,23 +264,14 @@ class _SweepQueue(RunQueue):
             host_before=attempt.host_before,
         )
         wanted = (*step.metrics, *step.software)
-        if self._manifest.fact(f"columns:{step.name}") is None:
-            self._manifest.set_facts(**{f"columns:{step.name}": [asdict(trace.metrics[name]) for name in wanted]})
+        if self.manifest.fact(f"columns:{step.name}") is None:
+            self.manifest.set_facts(**{f"columns:{step.name}": [asdict(trace.metrics[name]) for name in wanted]})
         totals: dict[str, Any] = {name: trace[name].item() for name in wanted}
         return RunResult(trace.attributes["seconds"], len(trace), totals)
 
 
-def _whole(spec: CampaignSpec, step: Step, software_metrics: SoftwareMetrics) -> Sampling:
-    """Return how a whole run is counted: no timer ticks in it, so that it has one interval."""
-    capacity = _RECORDS_OF_THREADS if spec.measure.threads == "all" else _RECORDS
-    return Sampling(step.collected, software_metrics, _LONGER_THAN_ANY_RUN_NS, "monotonic", capacity, whole=True)
-
-
 def run_sweep_on_nodes(spec: CampaignSpec, folder: Path, progress: Progress) -> SweepTable:
-    """Run a sweep on nodes, or what is left of it, and write its table.
-
-    Result: The complete rows of all nodes, and what is missing, with the reason.
-    """
+    """Run a sweep on nodes, or what is left of it; return the rows of all nodes, and what is missing and why."""
     with coordinated(spec, folder, progress, SWEEPS) as coordination:
         try:
             coordination.watch()
@@ -309,12 +297,11 @@ def _join(coordination: Coordination, folder: Path) -> SweepTable:
     for part in coordination.parts:
         why = coordination.given_up.get(part.number, "")
         lost = f"part {part.name} ended before: {why}" if why else ""
-        node, own, differs = part.owner or f"part {part.name}", dealt_points(spec, part.number), differing_facts(part)
+        node, own = part.label, dealt_points(spec, part.number)
         with reading(part) as manifest:
             names = tuple(manifest.fact("steps") or ())
             recorded.append(read_recorded(spec, manifest, names, every, own, node=node, lost=lost))
             host = manifest.fact("host")
-        nodes.append({"node": node, "part": part.name, "host": host, "differs": list(differs)})
-        if differs:
-            notes.append(f"{node} differs from the node that began in {listing(differs)}.")
+        nodes.append({"node": node, "part": part.name, "host": host, "differs": differing_facts(part)})
+        notes += difference_notes(part)
     return write_table(spec, folder, coordination.manifest, recorded, notes=notes, host=None, nodes=nodes)

@@ -1,15 +1,14 @@
 """The plan of a sweep: its points, the runs at each, and their order.
 
-A point is run natively by the untouched program, once or several times, for its time; once for each pass of the
-hardware metrics, without software metrics; and once with all software metrics. All runs of all points are shuffled
-together by the seed, repetition by repetition, so that drift of the host meets all points alike. Only the first native
-run of a point, which gives the result that its other runs must give, goes before these.
+All runs of all points are shuffled together by the seed, repetition by repetition, so that drift of the host meets all
+points alike; only the first native run of a point, which gives the result that its other runs must give, goes before
+these.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from unperturbed.collectors.passes import Passes
@@ -22,8 +21,7 @@ from unperturbed.harness.spec.sections.parameters import count_points
 
 _SYSTEM, _SOFTWARE = "system", "software"
 
-_MOST_RUNS = 999_999
-"""Ids have six digits, so that no path differs in size between runs."""
+_MOST_RUNS = 999_999  # Ids have six digits, so that no path differs in size between runs
 
 
 @dataclass(frozen=True)
@@ -38,13 +36,14 @@ class Step:
 
 
 def steps(spec: CampaignSpec, passes: Passes) -> tuple[Step, ...]:
-    """Return the steps at each point, the native ones first.
+    """Return the steps at each point, the native ones first. A metric is taken from the first pass that counts it.
 
     Counters of the operating system are read in the first pass that is not simulated, as a simulator's process has
-    others than the program; where all are simulated, in a step of their own. A metric that several passes count is
-    taken from the first.
+    others than the program; where all are simulated, in a step of their own.
     """
-    system, found, taken = spec.measure.os, list(_native_steps(spec.campaign.native_runs)), set[str]()
+    natives = (NATIVE, *(f"{FURTHER_NATIVE}{number}" for number in range(2, spec.campaign.native_runs + 1)))
+    found = [Step(name, REFERENCE, Pass(name, "none", ())) for name in natives]
+    system, taken = spec.measure.os, set[str]()
     counting = [item for item in passes.passes if item.metrics]
     real = next((item.name for item in counting if item.source != "simulated"), None)
     for item in counting:
@@ -59,13 +58,6 @@ def steps(spec: CampaignSpec, passes: Passes) -> tuple[Step, ...]:
         *found,
         *(Step(_SOFTWARE, item.name, Pass(_SOFTWARE, "none", ()), (), item.software) for item in counting_too),
     )
-
-
-def _native_steps(runs: int) -> Iterator[Step]:
-    """Yield the step whose result a point's other runs must give, and the further ones that are only timed."""
-    for number in range(1, runs + 1):
-        name = NATIVE if number == 1 else f"{FURTHER_NATIVE}{number}"
-        yield Step(name, REFERENCE, Pass(name, "none", ()))
 
 
 def check_sweep_budget(spec: CampaignSpec, passes: Passes) -> int:
@@ -83,19 +75,13 @@ def check_sweep_budget(spec: CampaignSpec, passes: Passes) -> int:
 
 
 def plan_sweep(
-    steps: Sequence[Step],
-    points: Collection[int],
-    repetitions: int,
-    *,
-    seed: int,
-    before: Sequence[PlannedRun] = (),
+    steps: Sequence[Step], points: Collection[int], repetitions: int, *, seed: int, before: Sequence[PlannedRun] = ()
 ) -> tuple[PlannedRun, ...]:
-    """Lay out the runs of a sweep, in the order in which they are made.
+    """Lay out the runs of a sweep; ids ascend in the order in which they are made.
 
     `points`: Numbers of the points; on several nodes, of those that this node measures.
     `before`: Runs that were planned earlier. Only the runs beyond them are planned, behind them.
-    Result: Ids ascend in the order of the plan. A block is a repetition of all points; all runs of a point in it have
-    the same size of the environment.
+    Result: A block is a repetition of all points; all runs of a point in it have the same size of the environment.
     """
     chance = random.Random(f"sweep/{seed}/{len(before)}")
     planned = {(run.point, run.repetition, run.pass_name) for run in before}

@@ -24,10 +24,8 @@ from unperturbed.harness.campaign.plan import FURTHER_NATIVE, NATIVE
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.sections.parameters import NODE_COLUMN, TIME_COLUMNS, Between, Value
 
-_SHORT = 20
-"""A run is short when the program takes less than this multiple of the time that starting any process takes."""
-_MOST_VALUES = 6
-"""Different values of a text column that are shown."""
+_SHORT = 20  # A run is short when the program takes less than this multiple of the time that starting any process takes
+_MOST_VALUES = 6  # Different values of a text column that are shown
 
 
 @dataclass(frozen=True)
@@ -83,7 +81,7 @@ def read_recorded(
     """Read the part of a sweep that a manifest holds.
 
     `steps`: Names of the steps of each row; empty where no run was planned.
-    `points`: The points of the sweep, in the order of their numbers.
+    `points`, `own`: The points of the sweep, in the order of their numbers, and the numbers of this part's.
     """
     states: dict[tuple[int, int], dict[str, RunState]] = defaultdict(dict)
     for state in manifest.runs():
@@ -95,8 +93,8 @@ def read_recorded(
     wanted = {(point, number) for point in own for number in range(1, spec.campaign.repetitions + 1)}
     for point, repetition in sorted({*states, *wanted}):
         given = states.get((point, repetition), {})
-        if steps and all(_is_done(given.get(step)) or _can_wait(step, given.get(step)) for step in steps):
-            runs = {step: given[step].run.id for step in steps if _is_done(given.get(step))}
+        runs = {step: given[step].run.id for step in steps if step in given and given[step].state == "done"}
+        if steps and all(step in runs or _can_wait(step, given.get(step)) for step in steps):
             each = [totals[run] for run in runs.values()]
             values = {**points[point - 1], **({NODE_COLUMN: node} if node else {})}
             values |= {name: value for counts in each for name, value in counts.items()}
@@ -110,10 +108,6 @@ def read_recorded(
         for entry in manifest.fact(f"columns:{step}") or ()
     }
     return Recorded(tuple(rows), tuple(missing), metrics, manifest.fact("starting"))
-
-
-def _is_done(state: RunState | None) -> bool:
-    return state is not None and state.state == "done"
 
 
 def _can_wait(step: str, state: RunState | None) -> bool:
@@ -204,11 +198,7 @@ def write_table(
     notes: Sequence[str] = (),
     **facts: Any,
 ) -> SweepTable:
-    """Build one table of the rows that manifests hold, and write it into the campaign's folder.
-
-    `manifest`: That of the whole.
-    `**facts`: Further facts of `table.json`.
-    """
+    """Write the table of the rows that manifests hold into the campaign's folder; `facts` are added to `table.json`."""
     rows = sorted((row for part in recorded for row in part.rows), key=attrgetter("point", "repetition"))
     missing = sorted((row for part in recorded for row in part.missing), key=attrgetter("point", "repetition"))
     metrics = {name: metric for part in recorded for name, metric in part.metrics.items()}
@@ -217,13 +207,13 @@ def write_table(
     frame, columns = _frame(spec, rows, metrics)
     times = [part.starting for part in recorded if part.starting is not None]
     starting = {name: max(each[name] for each in times) for name in times[0]} if times else None
-    every_note = [*notes, *_notes(frame, columns, starting)]
+    every_note = list(notes)
     if fewer:
-        every_note.insert(
-            len(notes),
+        every_note.append(
             f"In {fewer} of {len(rows)} rows the times are the minimum of fewer than {asked} runs: not all were made "
-            "yet.",
+            "yet."
         )
+    every_note += _notes(frame, columns, starting)
     facts = {
         "name": spec.name,
         "program": manifest.fact("program"),

@@ -69,11 +69,7 @@ class Command:
             "--across", action="store_true", help="also compare each metric with every other metric across aligned runs"
         )
         add(
-            "--without",
-            action="append",
-            default=[],
-            metavar="RUN",
-            help="leave out this run, such as 0007; repeatable",
+            "--without", action="append", default=[], metavar="RUN", help="leave out this run, such as 0007; repeatable"
         )
         add_jobs(parser)
         add_fail_on(parser)

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from unperturbed.errors import SpecError
 from unperturbed.harness.cli.options import add_format
 from unperturbed.harness.cli.paths import campaign_folder
 
@@ -19,8 +20,7 @@ if TYPE_CHECKING:
 
     Content = Trace | SweepTable | ExportedRuns
 
-_WITHOUT_KINDS = ("csv", "arrow")
-"""Formats that have names and values alone."""
+_WITHOUT_KINDS = ("csv", "arrow")  # Formats that have names and values alone
 
 
 class Command:
@@ -127,7 +127,6 @@ def _find(given: Path) -> tuple[Path, Kind]:
 
 
 def _output_path(source: Path, kind: Kind, arguments: argparse.Namespace) -> Path:
-    from unperturbed.errors import SpecError
     from unperturbed.harness.exports import formats
 
     if arguments.out is not None:
@@ -148,8 +147,6 @@ def _output_path(source: Path, kind: Kind, arguments: argparse.Namespace) -> Pat
 
 
 def _check(arguments: argparse.Namespace, kind: Kind, chosen: Format) -> None:
-    from unperturbed.errors import SpecError
-
     for option in ("configuration", "run", "split", "aligned"):
         if getattr(arguments, option) and kind != "campaign":
             raise SpecError(f"--{option} selects runs of a campaign, but {arguments.source} is not a campaign")

@@ -91,4 +91,4 @@ def _show(found: MergedCampaign, out: Path) -> None:
             print_note(console, f"{source.title}: {source.alignment.warning}")
     for note in found.notes:
         print_note(console, note)
-    console.print(f"{len(found.merged.trace)} intervals: {out}", soft_wrap=True)
+    console.say(f"{len(found.merged.trace)} intervals: {out}")

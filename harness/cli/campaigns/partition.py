@@ -163,34 +163,24 @@ def _show_plan(plan: Plan, folder: Path, notes: Sequence[str]) -> None:
     else:
         console.print("No subset could be certified.")
     for one in plan.unmeasurable:
-        console.print(
+        console.say(
             f"[red]{BAD} {escape(one.metric)}[/red] cannot be measured at this interval: {escape(one.reason)}. "
-            f"Suggestion: {escape(one.advice)}",
-            soft_wrap=True,
+            f"Suggestion: {escape(one.advice)}"
         )
     for left in plan.undecided:
-        console.print(
-            f"[yellow]{UNDECIDED} {escape(', '.join(left.metrics))}[/yellow]: {escape(left.reason)}", soft_wrap=True
-        )
+        console.say(f"[yellow]{UNDECIDED} {escape(', '.join(left.metrics))}[/yellow]: {escape(left.reason)}")
     if not plan.complete:
         go_on = ", with a higher limit" if plan.stopped.startswith("max_") else ""
-        console.print(
-            f"[yellow]not finished:[/yellow] {escape(plan.stopped)}; repeat the command to continue{go_on}",
-            soft_wrap=True,
-        )
+        console.say(f"[yellow]not finished:[/yellow] {escape(plan.stopped)}; repeat the command to continue{go_on}")
     for note in notes:
-        console.print(f"[dim]note:[/dim] {escape(note)}", soft_wrap=True)
+        console.say(f"[dim]note:[/dim] {escape(note)}")
     certificates = (
         " The chance that any of these certificates is wrong (a correlation changed by more than "
         f"{plan.tolerance:g}) is at most {plan.alpha:g}."
     )
-    console.print(
-        f"{plan.runs_used} runs after the first baseline.{certificates if plan.subsets else ''}", soft_wrap=True
-    )
-    console.print(
-        f"plan: {folder / 'plan.yaml'} (for unperturbed run), evidence: {folder / 'plan.json'}", soft_wrap=True
-    )
-    console.print(f"picture: {folder / 'partition.html'}", soft_wrap=True)
+    console.say(f"{plan.runs_used} runs after the first baseline.{certificates if plan.subsets else ''}")
+    console.say(f"plan: {folder / 'plan.yaml'} (for unperturbed run), evidence: {folder / 'plan.json'}")
+    console.say(f"picture: {folder / 'partition.html'}")
 
 
 def _hours(hours: float | None) -> str:

@@ -41,16 +41,14 @@ class Command:
         other_spec = None if other is None else recorded_campaign(other)
         warm_once("alignment")
         written = folder / "report.html"
-        if other is None and is_on_nodes(folder):
-            with judging(arguments) as watch:
+        with judging(arguments) as watch:
+            if other is None and is_on_nodes(folder):
                 judge_nodes(folder, whole_campaign(folder), watch=watch)
-            print(written)
-        else:
-            with judging(arguments) as watch:
+            else:
                 judgement = judge(folder, recorded_campaign(folder), watch=watch)
-            if judgement.unwritten:
-                raise HostError(f"cannot write the report: {judgement.unwritten}")
-            print(written)
+                if judgement.unwritten:
+                    raise HostError(f"cannot write the report: {judgement.unwritten}")
+        print(written)
         if other is not None and other_spec is not None:
             with judging(arguments) as watch:
                 reference = judge(other, other_spec, write=False, watch=watch).content

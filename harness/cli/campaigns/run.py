@@ -112,19 +112,11 @@ def _show_missing(table: SweepTable) -> None:
     console = terminal(stderr=True)
     failed = [row for row in table.missing if row.failed]
     for row in failed[:_MOST_MISSING]:
-        console.print(
-            f"[red]failed, not in the table:[/red] {escape(point_text(row.parameters))}: {escape(row.why)}",
-            soft_wrap=True,
-        )
+        console.say(f"[red]failed, not in the table:[/red] {escape(point_text(row.parameters))}: {escape(row.why)}")
     if len(failed) > _MOST_MISSING:
-        console.print(
-            f"[red]failed, not in the table:[/red] {len(failed) - _MOST_MISSING} more rows; table.json has all",
-            soft_wrap=True,
-        )
+        console.say(f"[red]failed, not in the table:[/red] {len(failed) - _MOST_MISSING} more rows; table.json has all")
     unmade = len(table.missing) - len(failed)
     if unmade:
-        console.print(
-            f"[red]not made:[/red] {counted(unmade, 'row')}; repeat the run command to make them", soft_wrap=True
-        )
+        console.say(f"[red]not made:[/red] {counted(unmade, 'row')}; repeat the run command to make them")
     if table.missing and not table.frame.height:
-        console.print("No row is complete, so there is no table yet.", soft_wrap=True)
+        console.say("No row is complete, so there is no table yet.")

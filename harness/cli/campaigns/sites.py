@@ -34,21 +34,20 @@ class Command:
 
     def run(self, arguments: argparse.Namespace) -> int:
         """Build, look, and print; 2 when a metric has no place in the program."""
-        from unperturbed.harness.program.software_metrics import find_all_sites, unplaced
+        from unperturbed.harness.program.software_metrics import find_all_sites
         from unperturbed.harness.spec.load import load_spec
         from unperturbed.harness.spec.sections.parameters import at_a_point
 
         def step(what: str) -> None:
             print(f"{what} …", file=sys.stderr)
 
-        spec = load_spec(arguments.spec)
-        found = find_all_sites(spec, step, at_point=at_a_point(spec))
+        found = find_all_sites(at_a_point(load_spec(arguments.spec)), step)
         if arguments.json:
             print_json(_as_json(found))
         else:
             _show(found, most=None if arguments.all else _SHOWN)
-        if faults := unplaced(found.metrics):
-            raise SpecError(faults)
+        if faults := [metric.fault for metric in found.metrics if metric.fault]:
+            raise SpecError("\n".join(faults))
         return 0
 
 

@@ -10,21 +10,18 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
 from rich.markup import escape
 
 from unperturbed.common.table import Cell, Column, Table
 from unperturbed.common.wording import BAD, GOOD, NOTE, counted
 from unperturbed.harness.cli.streams import print_json
-from unperturbed.harness.cli.terminal import describe_passes, terminal
+from unperturbed.harness.cli.terminal import Terminal, describe_passes, terminal
 
 if TYPE_CHECKING:
     from unperturbed.harness.host.doctor import Examination, Finding, Status
     from unperturbed.harness.studies.readiness import Readiness
 
-FORMAT = 1
-"""Version of the JSON: it grows when a key's meaning changes, not when keys are added."""
-
+FORMAT = 1  # Version of the JSON: it grows when a key's meaning changes, not when keys are added
 _STYLES: dict[Status, str] = {"good": "green", "note": "yellow", "bad": "bold red"}
 _SIGNS: dict[Status, str] = {"good": GOOD, "note": NOTE, "bad": BAD}
 _SUBJECT_WIDTH = 13
@@ -90,36 +87,34 @@ def show(host: Examination, spec: Readiness | None) -> None:
         _show_findings(console, findings)
     counts = Counter(finding.status for finding in (*host.counting, *host.noise))
     parts = [f"[{style}]{_SIGNS[status]} {status} {counts[status]}[/{style}]" for status, style in _STYLES.items()]
-    console.print(
-        f"\n{', '.join(parts)}. Nothing was changed. Run commands that change the host as root.", soft_wrap=True
-    )
+    console.say(f"\n{', '.join(parts)}. Nothing was changed. Run commands that change the host as root.")
     if spec is not None:
         _show_spec(console, spec)
 
 
-def _show_findings(console: Console, findings: Sequence[Finding]) -> None:
+def _show_findings(console: Terminal, findings: Sequence[Finding]) -> None:
     for before, finding in zip([None, *findings], findings, strict=False):
         # Reason and remedy of the line above, for another metric for instance, are not repeated.
         repeated = before is not None and (before.why, before.mend) == (finding.why, finding.mend)
         _show_finding(console, replace(finding, why="", mend=None) if repeated else finding)
 
 
-def _show_finding(console: Console, finding: Finding) -> None:
+def _show_finding(console: Terminal, finding: Finding) -> None:
     style = _STYLES[finding.status]
     subject = f"{finding.subject:<{_SUBJECT_WIDTH}}"
     first, *more = _lines(console, finding.what)
-    console.print(f"  [{style}]{_SIGNS[finding.status]}[/{style}] {subject} {escape(first)}", soft_wrap=True)
+    console.say(f"  [{style}]{_SIGNS[finding.status]}[/{style}] {subject} {escape(first)}")
     for line in more:
-        console.print(f"{_INDENT}{escape(line)}", soft_wrap=True)
+        console.say(f"{_INDENT}{escape(line)}")
     if finding.status != "good" and finding.why:
         for line in _lines(console, finding.why):
-            console.print(f"[dim]{_INDENT}{escape(line)}[/dim]", soft_wrap=True)
+            console.say(f"[dim]{_INDENT}{escape(line)}[/dim]")
     if finding.mend is not None:
         # Never broken: it is there to be copied.
-        console.print(f"{_INDENT}[cyan]→ {escape(finding.mend)}[/cyan]", soft_wrap=True)
+        console.say(f"{_INDENT}[cyan]→ {escape(finding.mend)}[/cyan]")
 
 
-def _lines(console: Console, text: str) -> list[str]:
+def _lines(console: Terminal, text: str) -> list[str]:
     """Break a text to the terminal's width, hanging; in a pipe a text is one line."""
     given = text.splitlines() or [""]
     if not console.is_terminal:
@@ -128,7 +123,7 @@ def _lines(console: Console, text: str) -> list[str]:
     return [line for part in given for line in textwrap.wrap(part, width, break_long_words=False) or [""]]
 
 
-def _show_spec(console: Console, spec: Readiness) -> None:
+def _show_spec(console: Terminal, spec: Readiness) -> None:
     from unperturbed.harness.spec.sections.parameters import count_points
 
     console.print(f"\n[bold]{escape(spec.spec.name)}[/bold]")
@@ -141,16 +136,16 @@ def _show_spec(console: Console, spec: Readiness) -> None:
         ]
         console.print(Table(heads, rows).to_rich())
     for source, why in spec.passes.reasons.items():
-        console.print(f"  [dim]not {source}: {escape(why)}[/dim]", soft_wrap=True)
+        console.say(f"  [dim]not {source}: {escape(why)}[/dim]")
     _show_findings(console, [problem.finding for problem in spec.problems])
     if spec.problems:
         reasons = counted(len(spec.problems), "reason")
-        console.print(f"[bold red]{BAD} cannot run here[/bold red]: {reasons}", soft_wrap=True)
+        console.say(f"[bold red]{BAD} cannot run here[/bold red]: {reasons}")
     else:
         passes = len(spec.passes.passes)
         each = f" in {passes} passes" if passes > 1 else ""
         if spec.spec.parameters:
             each = f" at {count_points(spec.spec):,} points ({', '.join(spec.planned)})"
-        console.print(f"[green]{GOOD} can run here[/green]: {spec.runs} runs{each}", soft_wrap=True)
+        console.say(f"[green]{GOOD} can run here[/green]: {spec.runs} runs{each}")
         for but in filter(None, (spec.no_verdict, spec.never_computed)):
-            console.print(f"[yellow]{NOTE} but[/yellow] {escape(but)}", soft_wrap=True)
+            console.say(f"[yellow]{NOTE} but[/yellow] {escape(but)}")

@@ -12,11 +12,9 @@ from rich.markup import escape
 from unperturbed.common.table import Column, Table
 from unperturbed.errors import SpecError
 from unperturbed.harness.cli.streams import print_json
-from unperturbed.harness.cli.terminal import terminal
+from unperturbed.harness.cli.terminal import Terminal, terminal
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from unperturbed.collectors.listing import Listing
     from unperturbed.collectors.sources import CatalogueEntry
 
@@ -103,7 +101,7 @@ def _show(listing: Listing, *, refused: bool, whole: bool) -> None:
         groups = Counter((metric.family, metric.ways[0].source, metric.ways[0].problem) for metric in dead)
         for (family, first, problem), number in groups.items():
             line = f"  {number} {family}{'' if number == 1 else 's'} — {first}: {problem}"
-            console.print(escape(line), soft_wrap=True)
+            console.say(escape(line))
     if refused:
         _show_perf_metrics(console, listing)
     if whole:
@@ -115,7 +113,7 @@ def _show(listing: Listing, *, refused: bool, whole: bool) -> None:
             name = f"{state.name} {state.version}".strip()
             fits = "–" if state.fits is None else str(state.fits)
             note = f"[red]{escape(state.problem)}[/red]" if state.problem else escape(state.note)
-            console.print(f"  {name:<12} {fits:>3}  {note}", soft_wrap=True)
+            console.say(f"  {name:<12} {fits:>3}  {note}")
 
 
 def _others(metric: CatalogueEntry) -> str:
@@ -129,20 +127,19 @@ def _why(metric: CatalogueEntry) -> str:
     return "; ".join(f"{', '.join(sources)}: {reason}" for reason, sources in reasons.items())
 
 
-def _show_tracepoints(console: Console, listing: Listing) -> None:
+def _show_tracepoints(console: Terminal, listing: Listing) -> None:
     number = sum(listing.tracepoints.values())
     if listing.tracepoint_problem:
-        console.print(f"[bold]tracepoints[/bold]: {escape(listing.tracepoint_problem)}", soft_wrap=True)
+        console.say(f"[bold]tracepoints[/bold]: {escape(listing.tracepoint_problem)}")
     if number:
         systems = ", ".join(f"{name} {count}" for name, count in sorted(listing.tracepoints.items()))
-        console.print(
+        console.say(
             f"[bold]tracepoints[/bold] by perf_event ({number} in {len(listing.tracepoints)} subsystems; list some "
-            f"with: unperturbed metrics 'sched:*')\n  {escape(systems)}",
-            soft_wrap=True,
+            f"with: unperturbed metrics 'sched:*')\n  {escape(systems)}"
         )
 
 
-def _show_perf_metrics(console: Console, listing: Listing) -> None:
+def _show_perf_metrics(console: Terminal, listing: Listing) -> None:
     """Print metrics of perf's tables, which a spec asks for under `derived`."""
     rows = [
         (f"perf-metric:{metric.asked}", ", ".join(metric.groups), metric.meaning) for metric in listing.perf_metrics
@@ -152,21 +149,20 @@ def _show_perf_metrics(console: Console, listing: Listing) -> None:
         console.print(Table(columns, rows, f"perf's metrics, for derived: ({len(rows)})").to_rich())
 
 
-def _summarise_perf_metrics(console: Console, listing: Listing) -> None:
+def _summarise_perf_metrics(console: Terminal, listing: Listing) -> None:
     if listing.perf_metric_problem:
-        console.print(f"[bold]perf's metrics[/bold]: {escape(listing.perf_metric_problem)}", soft_wrap=True)
+        console.say(f"[bold]perf's metrics[/bold]: {escape(listing.perf_metric_problem)}")
         return
     groups = Counter(group for metric in listing.perf_metrics for group in metric.groups)
     named = ", ".join(f"{group} {number}" for group, number in groups.items())
-    console.print(
+    console.say(
         f"[bold]perf's metrics[/bold] ({len(listing.perf_metrics)} in {len(groups)} groups; list some with: "
-        f"unperturbed metrics {next(iter(groups), 'GROUP')})\n  {escape(named)}",
-        soft_wrap=True,
+        f"unperturbed metrics {next(iter(groups), 'GROUP')})\n  {escape(named)}"
     )
 
 
 def _table(
-    console: Console,
+    console: Terminal,
     caption: str,
     metrics: Sequence[CatalogueEntry],
     last: str,

@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unperturbed.common.table import Cell, Column, Table
 from unperturbed.errors import SpecError
 from unperturbed.harness.campaign.summary import HOME
+from unperturbed.harness.cli.overview.status import TONES
 from unperturbed.harness.cli.streams import print_json
 from unperturbed.harness.cli.terminal import terminal
 
 if TYPE_CHECKING:
-    from unperturbed.common.table import Tone
     from unperturbed.harness.campaign.summary import CampaignSummary
-
-_TONES: Mapping[str, Tone] = {
-    "done": "good",
-    "running": "strong",
-    "failed": "bad",
-    "stopped": "undecided",
-    "unreadable": "bad",
-}
 
 
 class Command:
@@ -66,7 +58,7 @@ def _show(found: Sequence[CampaignSummary]) -> None:
         rows.append(
             [
                 f"{summary.folder}{kind}",
-                Cell(summary.phase, _TONES.get(summary.phase, "")),
+                Cell(summary.phase, "bad" if summary.problem else TONES.get(summary.phase, "")),
                 _runs(summary),
                 summary.begun[:16].replace("T", " "),
                 summary.problem or verdicts,

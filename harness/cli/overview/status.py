@@ -50,7 +50,7 @@ def _show(status: CampaignStatus) -> None:
     console = terminal(whole_rows=True)
     kind = "" if status.purpose == "a campaign" else f" ({status.purpose.removeprefix('a ')})"
     started = f", started {status.begun[:16].replace('T', ' ')}" if status.begun else ""
-    console.print(f"[bold]{escape(status.name)}[/bold]{escape(kind)}{started}", soft_wrap=True)
+    console.say(f"[bold]{escape(status.name)}[/bold]{escape(kind)}{started}")
     rows: list[list[Cell | str]] = []
     for part in status.parts:
         left = "" if part.seconds_left is None else duration(part.seconds_left, whole=True)
@@ -68,7 +68,7 @@ def _show(status: CampaignStatus) -> None:
     console.print(Table([*heads, *numbers], rows).to_rich())
     for part in status.parts:
         for line in _remarks(part):
-            console.print(escape(line), soft_wrap=True)
+            console.say(escape(line))
 
 
 def _remarks(part: PartStatus) -> list[str]:

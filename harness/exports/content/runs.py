@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from unperturbed.collectors.data import Metric, Trace
 from unperturbed.common.wording import did_you_mean, listing
@@ -88,14 +88,14 @@ class ExportedRuns:
 def single_run(trace: Trace, name: str) -> ExportedRuns:
     """Return one trace as runs to export."""
     facts = trace.attributes
-    merged = "merged" in facts
+    own: Mapping[str, Any] = {"run": "merged"} if "merged" in facts else facts
     run = ExportedRun(
         trace,
-        "merged" if merged else str(facts.get("run") or name),
-        "" if merged else str(facts.get("configuration") or ""),
-        "" if merged else str(facts.get("pass") or ""),
-        None if merged else facts.get("repetition"),
-        None if merged else facts.get("wall_seconds"),
+        str(own.get("run") or name),
+        str(own.get("configuration") or ""),
+        str(own.get("pass") or ""),
+        own.get("repetition"),
+        own.get("wall_seconds"),
     )
     placed = replace(trace, attributes={**facts, "run": run.id})
     return ExportedRuns(str(facts.get("campaign") or name), (run,), trace.metrics, tidy_traces([placed]).lazy())

@@ -21,11 +21,7 @@ if TYPE_CHECKING:
 
 
 def align_runs(runs: ExportedRuns, spec: CampaignSpec) -> tuple[ExportedRuns, tuple[str, ...]]:
-    """Bring all runs to the time axis of one: the first of the anchor's configuration, or the first.
-
-    `spec`: Of the campaign: which metrics its runs are aligned on, and through which anchor.
-    Result: The runs, their counts unchanged, and a sentence for each alignment that is not to be trusted.
-    """
+    """Bring all runs to the time axis of one, the first of the anchor's if any; note paths not to be trusted."""
     notes, found = [], []
     reference = next((run for run in runs if run.configuration == ANCHOR), runs.runs[0])
     for run in runs:
@@ -54,12 +50,10 @@ def _alignment(spec: CampaignSpec, reference: ExportedRun, run: ExportedRun) -> 
 
 
 def place_on_axis(path: WarpPath, reference: Trace) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return when the intervals of an aligned run begin and end on the reference's time axis.
+    """Return when the intervals of an aligned run begin and end on the reference's time axis, without further gaps.
 
     An interval of the reference that shows the work of several of the other run is divided evenly among them.
-
     `path`: Its `x_index` counts the reference's intervals, its `y_index` the other run's.
-    Result: Begins and ends. They leave no gap that the reference does not have.
     """
     x, y = path.x_index, path.y_index
     many = np.bincount(x)[x]

@@ -1,10 +1,8 @@
 """Asks libpapi what it can do, in a process of its own: whatever the library does there, the doctor lives on.
 
-Run as a script, without this project's packages, with the path of a library or none. Prints one JSON object: `error`,
-`version` (its own number), `disabled` (perf_event's own words), `presets` and `counters`. Libraries and versions are
-tried as the runtime tries them (`collectors/sources/papi/event_set.c`).
-`collectors.sources.papi` asks PAPI more, by a C program: that needs a compiler and writes to the cache. The
-doctor without a spec needs none and writes nothing.
+Run as a script, without this project's packages, with the path of a library or none; prints one JSON object.
+Libraries and versions are tried as the runtime tries them (`collectors/sources/papi/event_set.c`). The doctor needs no
+compiler and writes nothing, unlike the C program by which `collectors.sources.papi` asks PAPI more.
 """
 
 from __future__ import annotations
@@ -13,15 +11,7 @@ import ctypes
 import json
 import sys
 
-_LIBRARIES = (
-    "libpapi.so.7.2",
-    "libpapi.so.7.1",
-    "libpapi.so.7.0",
-    "libpapi.so.7",
-    "libpapi.so.6.0",
-    "libpapi.so.6",
-    "libpapi.so",
-)
+_LIBRARIES = tuple(f"libpapi.so{version}" for version in (".7.2", ".7.1", ".7.0", ".7", ".6.0", ".6", ""))
 _VERSIONS = ((7, 2), (7, 1), (7, 0), (6, 0), (5, 7))
 _PRESETS = 128
 _LIBRARY_VERSION = 21

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
 
 import psutil
 
@@ -16,8 +15,7 @@ from unperturbed.harness.host.doctor import REAL, Finding, Host, check, cpu_list
 _WATCHED_S = 0.5
 _BUSY = 0.1
 _SHOWN = 5
-_KERNEL_THREADS = 2
-"""The kernel's own threads are children of process 2."""
+_KERNEL_THREADS = 2  # The kernel's own threads are children of process 2
 
 
 @dataclass(frozen=True)
@@ -37,31 +35,21 @@ def busy_processes(seconds: float = _WATCHED_S) -> tuple[BusyProcess, ...]:
     began = time.monotonic()
     time.sleep(seconds)
     lasted = time.monotonic() - began
-    found = [
-        BusyProcess(process.pid, process.name, (used - before[process]) / lasted, process.parent == _KERNEL_THREADS)
-        for process, used in _cpu_seconds().items()
-        if process in before and process.pid not in own
-    ]
-    return tuple(sorted((process for process in found if process.cpus >= _BUSY), key=lambda process: -process.cpus))
+    found = []
+    for process, used in _cpu_seconds().items():
+        if process in before and process.pid not in own and (cpus := (used - before[process]) / lasted) >= _BUSY:
+            kernel = process.info["ppid"] == _KERNEL_THREADS
+            found.append(BusyProcess(process.pid, process.info["name"] or "?", cpus, kernel))
+    return tuple(sorted(found, key=lambda process: -process.cpus))
 
 
-class _Identity(NamedTuple):
-    """A process, distinguished from a later one with the same number."""
-
-    pid: int
-    started: float
-    name: str
-    parent: int
-
-
-def _cpu_seconds() -> dict[_Identity, float]:
-    found = {}
-    for process in psutil.process_iter(["pid", "create_time", "name", "ppid", "cpu_times"]):
-        seen = process.info
-        if seen["cpu_times"] is not None:
-            identity = _Identity(seen["pid"], seen["create_time"], seen["name"] or "?", seen["ppid"] or 0)
-            found[identity] = seen["cpu_times"].user + seen["cpu_times"].system
-    return found
+def _cpu_seconds() -> dict[psutil.Process, float]:
+    """Return the CPU time of each process; psutil distinguishes one from a later one with the same number."""
+    return {
+        process: process.info["cpu_times"].user + process.info["cpu_times"].system
+        for process in psutil.process_iter(["name", "ppid", "cpu_times"])
+        if process.info["cpu_times"] is not None
+    }
 
 
 @check("processes", "noise", rank=50)
@@ -146,38 +134,31 @@ def steal(host: Host) -> Finding | None:
 def quota(host: Host) -> Finding | None:
     """Check whether a control group limits this process's CPU time; None when none does."""
     for folder, limit in _limits(host.root):
-        if limit is not None:
-            what = f"the control group of this process may use {limit:g} CPUs"
-            why = "Once its share of each 100 ms is used up, everything in it pauses: gaps within runs."
-            if host.container == "docker":
-                mend = "docker update --cpus 0 CONTAINER    # on the container's host"
-            elif (folder / "cpu.max").exists():
-                mend = f"echo max | tee /{(folder / 'cpu.max').relative_to(host.root)}"
-            else:
-                mend = f"echo -1 | tee /{(folder / 'cpu.cfs_quota_us').relative_to(host.root)}"
-            return Finding("quota", "bad", what, why, mend)
+        what = f"the control group of this process may use {limit:g} CPUs"
+        why = "Once its share of each 100 ms is used up, everything in it pauses: gaps within runs."
+        if host.container == "docker":
+            mend = "docker update --cpus 0 CONTAINER    # on the container's host"
+        elif (folder / "cpu.max").exists():
+            mend = f"echo max | tee /{(folder / 'cpu.max').relative_to(host.root)}"
+        else:
+            mend = f"echo -1 | tee /{(folder / 'cpu.cfs_quota_us').relative_to(host.root)}"
+        return Finding("quota", "bad", what, why, mend)
     return None
 
 
-def _limits(root: Path) -> list[tuple[Path, float | None]]:
-    """Return the control groups above this process, from its own outwards, each with the CPUs that it may use."""
-    limits: list[tuple[Path, float | None]] = []
+def _limits(root: Path) -> Iterator[tuple[Path, float]]:
+    """Yield the limited control groups above this process, the nearest first, each with the CPUs that it may use."""
     for line in (text(root / "proc/self/cgroup") or "").splitlines():
         _, controllers, path = line.split(":", 2)
         unified = not controllers
         if not unified and "cpu" not in controllers.split(","):
             continue
-        mounts = (
-            ("sys/fs/cgroup", "sys/fs/cgroup/unified")
-            if unified
-            else ("sys/fs/cgroup/cpu", "sys/fs/cgroup/cpu,cpuacct")
-        )
         inner = PurePosixPath(path)
-        for mount in mounts:
+        for mount in ("", "unified") if unified else ("cpu", "cpu,cpuacct"):
             for place in (inner, *inner.parents):
-                folder = root / mount / str(place).lstrip("/")
-                limits.append((folder, _limit(folder, unified=unified)))
-    return limits
+                folder = root / "sys/fs/cgroup" / mount / str(place).lstrip("/")
+                if (limit := _limit(folder, unified=unified)) is not None:
+                    yield folder, limit
 
 
 def _limit(folder: Path, *, unified: bool) -> float | None:

@@ -96,7 +96,6 @@ def clock(host: Host) -> Finding | None:
     return Finding("clock", "note", f"clock source {source}", why, mend)
 
 
-_CPUS = "sys/devices/system/cpu"
 _PROCESSOR_SENSORS = "coretemp k10temp zenpower cpu_thermal cpu-thermal soc_thermal acpitz x86_pkg_temp"
 _NEAR_C = 10.0
 _WARM_C = 20.0

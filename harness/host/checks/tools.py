@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from unperturbed.collectors.sources.papi import LIBRARY_VARIABLE
 from unperturbed.common import supervision
 from unperturbed.harness.host.checks import _ask_papi
 from unperturbed.harness.host.checks.counting import core_pmus
-from unperturbed.harness.host.doctor import REAL, Finding, Host, HostCheck, check, find_tool, text
+from unperturbed.harness.host.doctor import REAL, Finding, Host, HostCheck, check, field, find_tool, text
 
 _PAPI = re.compile(r"libpapi\.so(?:\.(\d+(?:\.\d+)*))?")
 _DEFAULT_FOLDERS = ("lib", "usr/lib", "lib64", "usr/lib64")
@@ -56,10 +57,8 @@ def ask(library: str = "") -> PapiVerdict:
     if answer.returncode != 0:
         return PapiVerdict(f"ended its process with {answer.returncode}: {answer.stderr.strip()[-200:]}")
     reported = json.loads(answer.stdout.splitlines()[-1])
-    if reported["error"] is not None:
-        return PapiVerdict(reported["error"])
-    version = tuple(reported["version"])
-    return PapiVerdict("", reported["disabled"], reported["presets"], reported["counters"], version)
+    known = {"error": reported["error"] or "", "version": tuple(reported.get("version", ()))}
+    return PapiVerdict(**{**reported, **known})
 
 
 def papi_versions(root: Path) -> list[tuple[int, ...]]:
@@ -109,9 +108,8 @@ def libpapi(host: Host) -> Finding:
 
 
 def papi(root: Path, verdict: PapiVerdict | None, *, bundled: bool = False, chosen: str = "") -> Finding:
-    """Return the finding from libpapi's presence and its own report.
+    """Return the finding from libpapi's presence and its own report; None for a report on a recorded tree.
 
-    `verdict`: What libpapi reports; None when it cannot be asked, as on a recorded tree.
     `bundled`: Whether it is the one in python-papi's wheel, used where the system has none.
     """
     version = papi_version(root)
@@ -195,18 +193,15 @@ def papi_age(host: Host) -> Finding | None:
 
 def _processor(root: Path) -> tuple[str, tuple[int, int]] | None:
     """Return the processor's name and the first PAPI that knows it, when that is a recent one."""
-    described: dict[str, str] = {}
-    for line in (text(root / "proc/cpuinfo") or "").splitlines():
-        key, _, value = line.partition(":")
-        described.setdefault(key.strip(), value.strip())
-    if described.get("CPU implementer") == "0x41":
-        return _ARM.get(int(described.get("CPU part", "0"), 16))
-    family, model = described.get("cpu family"), int(described.get("model") or 0)
-    if described.get("vendor_id") == "AuthenticAMD":
+    described = partial(field, root / "proc/cpuinfo")
+    if described("CPU implementer") == "0x41":
+        return _ARM.get(int(described("CPU part") or "0", 16))
+    vendor, family, model = described("vendor_id"), described("cpu family"), int(described("model") or 0)
+    if vendor == "AuthenticAMD":
         if family == "26":
             return "Zen 5", (7, 2)
         return ("Zen 4", (7, 1)) if family == "25" and model in _ZEN_4 else None
-    return _INTEL.get(model) if described.get("vendor_id") == "GenuineIntel" and family == "6" else None
+    return _INTEL.get(model) if vendor == "GenuineIntel" and family == "6" else None
 
 
 @check("valgrind", "counting", rank=60)

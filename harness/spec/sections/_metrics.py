@@ -19,8 +19,7 @@ from unperturbed.harness.spec.text import Text
 from unperturbed.harness.spec.yaml import YamlPath
 from unperturbed.instrument.events import DEFAULT_MAX_RATE, GROUPS, Event, EventKind, event_kinds, parse_event
 
-PERF_METRIC = "perf-metric:"
-"""Before the name of a metric of perf's tables, under `derived`."""
+PERF_METRIC = "perf-metric:"  # Before the name of a metric of perf's tables, under `derived`
 NATIVE_PATTERN = r"^[^\s:]+::\S+$"
 KINDS = {"hardware": "a hardware metric", "os": "an operating-system metric", "software": "a software metric"}
 """Terms for a metric under each key of `measure`."""
@@ -269,10 +268,6 @@ def _event_fields() -> type[Section]:
 EventFields = _event_fields()
 
 
-def _to_event(fields: Section) -> Event:
-    return parse_event(fields.model_dump(by_alias=True, exclude_none=True, exclude_unset=True))
-
-
 def _refuse_text(value: Any) -> Any:
     if isinstance(value, str):
         text = " ".join(value.split())[:60]
@@ -282,10 +277,13 @@ def _refuse_text(value: Any) -> Any:
     return value
 
 
+def _to_event(fields: Section) -> Event:
+    return parse_event(fields.model_dump(by_alias=True, exclude_none=True, exclude_unset=True))
+
+
 SoftwareMetric = Annotated[Event, reading(EventFields, _to_event), BeforeValidator(_refuse_text)]
 
-PRELOADED = frozenset({"preload", "python"})
-"""Means of counting that the dynamic linker loads into the program."""
+PRELOADED = frozenset({"preload", "python"})  # Means of counting that the dynamic linker loads into the program
 
 
 def means_of(event: object) -> set[str]:

@@ -38,12 +38,10 @@ class Analysis(Section):
 
 
 def default_align_on(spec: CampaignSpec) -> tuple[str, ...]:
-    """Return the metric by which runs are aligned unless the spec names some.
+    """Return the metric by which runs are aligned unless the spec names some: IPC, else instructions, else the first.
 
-    One metric only: the outer correlation of what runs were aligned on is flattered.
-
-    Result: IPC if it is derived from what the baseline measures, else the first of the metrics, instructions before
-    all.
+    One metric only: the outer correlation of what runs were aligned on is flattered. IPC must be derived from what the
+    baseline measures.
     """
     measure = spec.measure
     if "IPC" in measure.derived and not set(measure.derived["IPC"].names) & set(measure.software):

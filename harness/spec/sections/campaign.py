@@ -23,11 +23,8 @@ PILOT = "pilot"
 REFERENCE = "reference"
 """Names of the configurations that a campaign has beside its subsets, and of the two runs that come before its plan."""
 
-RESERVED = (BASELINE, ANCHOR, PILOT, REFERENCE)
-"""Names that neither a subset nor another program can have."""
-
-SHAM_PREFIX = "sham-"
-"""Prefix of shams' names, which subsets must not have."""
+RESERVED = (BASELINE, ANCHOR, PILOT, REFERENCE)  # Names that neither a subset nor another program can have
+SHAM_PREFIX = "sham-"  # Prefix of shams' names, which subsets must not have
 
 
 class Design(Section):
@@ -45,9 +42,7 @@ class Design(Section):
     """Runs of every other configuration. The anchor has at least five, because subsets are compared with it after
     alignment. You can increase it later: the campaign then makes the further runs."""
     subsets: Annotated[Mapping[FileName, Texts], Frozen] = Field(
-        default_factory=empty,
-        examples=[{"light": ["blocks"], "heavy": ["compares", "pushes"]}],
-        json_schema_extra={"default": {}},
+        default_factory=empty, examples=[{"light": ["blocks"], "heavy": ["compares", "pushes"]}]
     )
     """Groups of software metrics that are measured together, one configuration each. By default one, named `all`, with
     every software metric but the anchor."""
@@ -157,7 +152,7 @@ class OtherProgram(Section):
     stdin: Text | None = Field(default=None)
     """File that it reads as its standard input."""
     environment: Annotated[Mapping[VariableName, str], Frozen] = Field(
-        default_factory=empty, examples=[{"MALLOC_ARENA_MAX": "1"}], json_schema_extra={"default": {}}
+        default_factory=empty, examples=[{"MALLOC_ARENA_MAX": "1"}]
     )
     """Environment variables in addition to those of `program`, or with another value."""
     working_folder: Text | None = Field(default=None)

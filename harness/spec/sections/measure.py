@@ -149,19 +149,18 @@ class Measure(Section):
     os: Annotated[tuple[OsMetric, ...], ListOf] = Field(default=())
     """Counters that the operating system keeps for the program."""
     software: Annotated[Mapping[MetricName, SoftwareMetric], Frozen] = Field(
-        default_factory=empty, examples=[{"blocks": {"enter": "compress_block"}}], json_schema_extra={"default": {}}
+        default_factory=empty, examples=[{"blocks": {"enter": "compress_block"}}]
     )
     """Software metrics: a name, and the event that it counts. Most are compiled into the program; `probe`, `preload`
     and `python` count in an unmodified program."""
     derived: Annotated[Mapping[MetricName, Derived], Frozen] = Field(
         default_factory=empty,
         examples=[{"IPC": "PAPI_TOT_INS / PAPI_TOT_CYC"}, {"retiring": "perf-metric:tma_retiring"}],
-        json_schema_extra={"default": {}},
     )
     """Metrics computed from others interval by interval, with + - * /, parentheses, `min(a, b)`, `max(a, b)` and `a if
     b > c else d`. Division by zero gives no value in that interval. A name that is no identifier needs single quotes.
     `perf-metric:NAME` is a metric of perf's own tables."""
-    simulator: Simulator = Field(default_factory=Machine, json_schema_extra={"default": {}})
+    simulator: Simulator = Field(default_factory=Machine)
     """Caches of the simulated source."""
 
     @property

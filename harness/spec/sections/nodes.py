@@ -17,11 +17,7 @@ LEAST_BASELINE_RUNS, LEAST_RUNS = 5, 2
 """Runs of the baseline and of each other configuration that a node needs: it is compared with its own baseline."""
 
 ENGINES = ("slurm", "here")
-ENGINE_GROUP = "unperturbed.node_engines"
-"""The entry points by which other distributions add engines."""
-
-DEFAULT_PATIENCE = "10 min"
-
+ENGINE_GROUP = "unperturbed.node_engines"  # The entry points by which other distributions add engines
 _OF_SLURM = ("constraint", "partition", "account", "time", "patience", "extra")
 
 
@@ -45,9 +41,7 @@ class Nodes(Section):
     )
     """Time limit of a job, as for `sbatch --time`. If the limit ends a job, its part is submitted again."""
     patience: Annotated[TimeSpan, MAY_CHANGE] = Field(
-        default_factory=lambda: parse_duration(DEFAULT_PATIENCE),
-        examples=["2 h"],
-        json_schema_extra={"default": DEFAULT_PATIENCE},
+        default_factory=lambda: parse_duration("10 min"), examples=["2 h"]
     )
     """How long the campaign waits for a node that is down or drained, once all other parts have ended. Then it ends
     without that part, and the report names it. In a search for a partition, also how long a node waits for a further

@@ -34,9 +34,7 @@ from unperturbed.harness.spec.yaml import YamlPath
 if TYPE_CHECKING:
     from unperturbed.harness.spec.campaign_spec import CampaignSpec
 
-MOST_POINTS = 100_000
-"""Points that a sweep may have."""
-
+MOST_POINTS = 100_000  # Points that a sweep may have
 _RANGE = "write {from: 5, to: 300, step: 5}"
 _BOUNDS = "write its lowest and highest value, as in [5, 300]"
 _WIDEST = 2**63
@@ -224,12 +222,8 @@ Parameter = Annotated[
 ]
 
 
-TIME_COLUMNS = ("time_s", "cpu_s")
-"""Columns of every sweep's table: wall-clock and CPU time of the untouched program."""
-
-NODE_COLUMN = "node"
-"""Column of the table of a sweep over nodes: which node measured the point."""
-
+TIME_COLUMNS = ("time_s", "cpu_s")  # Columns of every sweep's table: wall-clock and CPU time of the untouched program
+NODE_COLUMN = "node"  # Column of the table of a sweep over nodes: which node measured the point
 _ONCE = "is done once, for all points"
 _FIELDS_OF_ALL = MappingProxyType(
     {
@@ -386,8 +380,8 @@ def points(spec: CampaignSpec) -> tuple[Mapping[str, Value], ...]:
     """Return the points of a sweep, each with its value of every parameter in the order of the spec.
 
     Lists and ranges alone give every combination. Where a parameter is drawn, each point is drawn by the seed, its own
-    number and the parameter's name alone: more points leave the first ones as they are, and so does the order of the
-    parameters in the spec.
+    number and the parameter's name alone: more points, or another order of parameters, leave the first ones as they
+    are.
     """
     parameters, count = spec.parameters, spec.campaign.points
     if count is None:

@@ -77,10 +77,7 @@ class Program(Section):
     build: Text | None = Field(default=None, examples=["make CC={cc}"])
     """Command that builds the program, run in a copy of its source, once for each configuration. `{cc}` and `{cxx}` are
     the instrumenting compilers. Without it nothing is built, and `run` names an existing program."""
-    compilers: Compilers = Field(
-        default_factory=lambda: MappingProxyType({"cc": "gcc", "cxx": "g++"}),
-        json_schema_extra={"default": {"cc": "gcc", "cxx": "g++"}},
-    )
+    compilers: Compilers = Field(default_factory=lambda: MappingProxyType({"cc": "gcc", "cxx": "g++"}))
     """The compilers that `{cc}` and `{cxx}` call."""
     prepare: Text | None = Field(default=None, examples=["{python} make_corpus.py --size 600000 {inputs}/corpus.txt"])
     """Command that makes input files in `{inputs}`. Run once in a campaign, without a shell, in the folder of the
@@ -99,17 +96,13 @@ class Program(Section):
     """File that the program reads as its standard input; nothing by default."""
     outputs: Texts = Field(default=())
     """Files, relative to the working folder, whose content belongs to the result, as standard output does."""
-    environment: Annotated[Mapping[VariableName, str], Frozen] = Field(
-        default_factory=empty, json_schema_extra={"default": {}}
-    )
+    environment: Annotated[Mapping[VariableName, str], Frozen] = Field(default_factory=empty)
     """Environment variables. The program gets these, PATH, HOME (the scratch folder) and LC_ALL (C), and no others."""
     working_folder: Text = Field(default="{scratch}")
     """Folder in which the program runs: `{scratch}`, `{build}`, `{spec}` or a folder below one of them, or an absolute
     path. Only `{scratch}` is fresh for each run. In other folders, a run finds what earlier runs left."""
     timeout: Annotated[TimeSpan, MAY_CHANGE] = Field(
-        default_factory=lambda: parse_duration(DEFAULT_TIMEOUT),
-        examples=["2 min"],
-        json_schema_extra={"default": DEFAULT_TIMEOUT},
+        default_factory=lambda: parse_duration(DEFAULT_TIMEOUT), examples=["2 min"]
     )
     """Time after which a run is stopped and counts as failed. A simulated run is 25 to 60 times slower than the program
     alone."""

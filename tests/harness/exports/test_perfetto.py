@@ -23,7 +23,7 @@ from unperturbed.collectors.data import Metric, Trace
 from unperturbed.harness.exports import export
 from unperturbed.harness.exports.content.runs import read_runs
 from unperturbed.harness.exports.content.timeline import place_on_axis
-from unperturbed.harness.exports.perfetto import encode_varints
+from unperturbed.harness.exports.perfetto import Varints
 
 BOOTTIME = 6
 
@@ -36,8 +36,10 @@ def naive_varint(value: int, width: int) -> bytes:
 
 @given(st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(0, 300), min_size=1, max_size=20))
 def test_varints_are_those_of_the_plain_encoder(values: list[int]) -> None:
-    encoded = encode_varints(values)
-    width = encoded.shape[1]
+    columns = Varints(np.array(values, np.int64))
+    width = columns.width
+    encoded = np.empty((len(values), width), np.uint8)
+    columns.fill(encoded, slice(None))
     assert [bytes(row) for row in encoded] == [naive_varint(value, width) for value in values]
     assert width == 1 or any(value % 2**64 >= 2 ** (7 * (width - 1)) for value in values)
     for row, value in zip(encoded, values, strict=True):

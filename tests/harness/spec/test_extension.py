@@ -14,11 +14,12 @@ from typing import Annotated
 import pytest
 from pydantic import Field, create_model
 
+from tests.harness.spec.examples import SMALL_EXAMPLE
 from tests.harness.spec.json_schema_check import accepts
 from unperturbed.errors import HostError
 from unperturbed.harness.spec import validation
 from unperturbed.harness.spec.campaign_spec import CampaignSpec, spec_keys, spec_model
-from unperturbed.harness.spec.docs import SMALL_EXAMPLE, spec_markdown
+from unperturbed.harness.spec.docs import spec_markdown
 from unperturbed.harness.spec.load import load_spec, parse_spec
 from unperturbed.harness.spec.model import Because
 from unperturbed.harness.spec.sections.measure import Measure

@@ -10,9 +10,9 @@ import yaml
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from tests.harness.spec.examples import SWEEP_EXAMPLE, full_example
 from unperturbed.errors import SpecError
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
-from unperturbed.harness.spec.docs import SWEEP_EXAMPLE, full_example
 from unperturbed.harness.spec.load import parse_spec
 from unperturbed.harness.spec.yaml import InvalidSpec, decode
 

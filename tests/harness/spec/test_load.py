@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from tests.harness.spec.examples import SMALL_EXAMPLE, full_example
 from unperturbed.collectors.sources.callgrind import Cache, Machine
 from unperturbed.errors import SpecError
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
-from unperturbed.harness.spec.docs import SMALL_EXAMPLE, full_example
 from unperturbed.harness.spec.load import load_spec, parse_spec
 from unperturbed.harness.spec.quantities import Duration, Interval, WorkInterval, parse_interval
 from unperturbed.harness.spec.yaml import InvalidSpec

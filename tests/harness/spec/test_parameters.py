@@ -12,9 +12,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.harness.spec.examples import SWEEP_EXAMPLE
 from unperturbed.harness.program.process import program_command
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
-from unperturbed.harness.spec.docs import SWEEP_EXAMPLE
 from unperturbed.harness.spec.load import parse_spec
 from unperturbed.harness.spec.sections.parameters import Between, Chosen, Listed
 from unperturbed.harness.spec.text import find_placeholders, substitute

@@ -12,9 +12,10 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.harness.spec.examples import SMALL_EXAMPLE, SWEEP_EXAMPLE, full_example
 from tests.harness.spec.json_schema_check import accepts
 from unperturbed.collectors.sources.catalogue import OS_METRICS, PRESETS
-from unperturbed.harness.spec.docs import SMALL_EXAMPLE, SWEEP_EXAMPLE, full_example, spec_markdown
+from unperturbed.harness.spec.docs import spec_markdown
 from unperturbed.harness.spec.load import parse_spec
 from unperturbed.harness.spec.quantities import DURATION_PATTERN
 from unperturbed.harness.spec.validation import definition_at, json_schema, mappings
