@@ -70,10 +70,10 @@ class _Tree:
 
     def add(self, record: Mapping[str, list[str]], number: int, cut: str) -> None:
         """Take the node that a line describes."""
-        key, own = record.get("id", [""])[0], record.get("attr", [""])[0]
+        key, own, parent = ((record.get(name) or [""])[0] for name in ("id", "attr", "parent"))
         if not key.isdigit() or not own.isdigit() or not record.get("data") or cut:
             refuse(self._path, f"this node is not whole{cut}", number)
-        made = _Node(own, record["data"][0], record.get("parent", [""])[0])
+        made = _Node(own, record["data"][0], parent)
         if made.parent and (not made.parent.isdigit() or made.parent not in self._nodes):
             self.node(made.parent, number)
         if self._nodes.setdefault(key, made) != made:

@@ -100,7 +100,7 @@ def add_program_options(parser: argparse.ArgumentParser, *, comparing: bool = Fa
         "--source",
         default="",
         metavar="NAME",
-        help="source of hardware metrics: papi, perf_event, simulated or auto (default: auto)",
+        help="source of hardware metrics, as `unperturbed metrics` lists them (default: auto)",
     )
     add(
         "--sampler",

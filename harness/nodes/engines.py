@@ -79,6 +79,8 @@ class Engine(ABC):
     """How many parts it executes beside each other; None for all."""
     pause: ClassVar[float] = 0.2
     """Seconds between two looks at it."""
+    options: ClassVar[frozenset[str] | None] = None
+    """Keys under `nodes` that it reads beside `engine`, `count` and `stage`; others are refused. None for any."""
 
     def __init__(self, nodes: Nodes, folder: Path, identity: str) -> None:
         self.nodes, self.folder, self.identity = nodes, folder, identity
@@ -135,6 +137,7 @@ class Here(Engine):
     name = "here"
     at_once = 1
     pause = 0.05
+    options = frozenset()
 
     def __init__(self, nodes: Nodes, folder: Path, identity: str) -> None:
         super().__init__(nodes, folder, identity)
@@ -301,8 +304,8 @@ def _ask(command: Sequence[str], *, script: str | None = None) -> subprocess.Com
 
 def engine_of(nodes: Nodes, folder: Path, identity: str) -> Engine:
     """Return the engine that a spec names."""
-    known: dict[str, type[Engine]] = {engine.name: engine for engine in (Here, Slurm)}
-    for other in offered(ENGINE_GROUP, type):
-        if issubclass(other, Engine) and known.setdefault(other.name, other) is not other:
-            raise HostError(f"two extensions of {__name__} are named {other.name}; rename or uninstall one")
+    known: dict[str, type[Engine]] = {}
+    for engine in offered(ENGINE_GROUP, type):
+        if issubclass(engine, Engine) and known.setdefault(engine.name, engine) is not engine:
+            raise HostError(f"two extensions of {__name__} are named {engine.name}; rename or uninstall one")
     return known[nodes.engine](nodes, folder, identity)

@@ -20,6 +20,9 @@ _MADE = "<!-- Made by unperturbed.harness.spec.docs from the models of the spec;
 _PAGE = Path(__file__).with_name("reference.md").read_text(encoding="utf-8")
 """The page's own text. Comments in it stand for what is made from the models."""
 
+_MOST_LISTED = 12
+"""Choices that the page lists; the catalogue of metrics has hundreds."""
+
 
 def spec_markdown() -> str:
     """Return the reference of the spec, as Markdown."""
@@ -46,7 +49,7 @@ def _keys_that_may_change() -> Iterator[str]:
             if isinstance(model, type) and issubclass(model, Section):
                 keys = [one.alias or name for name, one in model.model_fields.items() if MAY_CHANGE in one.metadata]
                 if keys:
-                    yield f"- under `{section}`: {_code(keys)};"
+                    yield f"- under `{field.alias or section}`: {_code(keys)};"
     yield "- `max_rate` of kernel probes."
 
 
@@ -88,7 +91,7 @@ def _form(field: Mapping[str, Any]) -> str:
         case {"const": only}:
             form = f"`{only}`"
         case {"enum": names}:
-            form = _code(names) if len(names) <= 5 else "name of a known metric"
+            form = _code(names) if len(names) <= _MOST_LISTED else "name of a known metric"
         case {"type": "array"}:
             form = f"list of {_form(field['items'])}"
         case {"type": "object", "patternProperties": named}:

@@ -290,6 +290,7 @@ def _imports() -> list[Reader]:
             quick=name != "parquet",
         )
         for name, suffix in (
+            ("caliper", ".cali"),
             ("csv", ".csv"),
             ("likwid", ".csv"),
             ("paraver", ".prv"),

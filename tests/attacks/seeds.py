@@ -244,6 +244,7 @@ def imported_files() -> Mapping[str, Sequence[bytes]]:
     from tests.collectors.imports.test_likwid import HEAD, row
 
     return {
+        "caliper": [FILES["x.cali"], FILES["caliper.json"]],
         "csv": [FILES["plain.csv"]],
         "likwid": [(HEAD + "".join(row(at) for at in range(6))).encode()],
         "paraver": [FILES["x.prv"]],

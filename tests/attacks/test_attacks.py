@@ -14,6 +14,8 @@ from tests.attacks.fuzz import CORPUS, attack_reader, corpus_inputs
 from tests.attacks.mutation import mutate_bytes, mutate_tree
 from tests.attacks.points import POINTS
 from tests.attacks.readers import READERS, empty_folder
+from unperturbed.analysis.diagnosis.reading.formats import log_formats
+from unperturbed.collectors.imports import import_formats
 from unperturbed.errors import UnperturbedError
 
 SLICE = 25
@@ -31,6 +33,11 @@ def test_what_was_found_and_a_few_inputs_more(name: str, tmp_path: Path) -> None
         except UnperturbedError as error:
             assert str(error)
         empty_folder(tmp_path)
+
+
+def test_every_import_and_log_format_is_attacked() -> None:
+    assert {f"import-{name}" for name in import_formats()} <= set(READERS)
+    assert {f"log-{name}" for name in log_formats()} <= set(READERS)
 
 
 def test_the_corpus_is_of_readers_that_there_are() -> None:

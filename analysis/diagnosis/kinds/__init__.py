@@ -57,7 +57,11 @@ class Kind(ABC):
         return ""
 
     def visible(self, comparison: Comparison) -> tuple[Visible, ...]:
-        """Return the smallest changes of this kind that would have been found; empty where this is not known."""
+        """Return the smallest changes of this kind that would have been found, each with `least` or `reason`.
+
+        Empty where this is not known: a clean verdict then says nothing of this kind, so every built-in kind returns
+        one.
+        """
         del comparison
         return ()
 

@@ -16,15 +16,14 @@ from unperturbed.harness.spec.text import SLURM_TIME, AbsoluteFolder, Text, Text
 LEAST_BASELINE_RUNS, LEAST_RUNS = 5, 2
 """Runs of the baseline and of each other configuration that a node needs: it is compared with its own baseline."""
 
-ENGINES = ("slurm", "here")
-ENGINE_GROUP = "unperturbed.node_engines"  # The entry points by which other distributions add engines
-_OF_SLURM = ("constraint", "partition", "account", "time", "patience", "extra")
+ENGINE_GROUP = "unperturbed.node_engines"  # The entry points that name engines, this distribution's too
+_OF_ENGINES = ("constraint", "partition", "account", "time", "patience", "extra")
 
 
 class Nodes(Section):
     """Which nodes share the runs."""
 
-    engine: Annotated[Text, MAY_CHANGE] = Field(examples=list(ENGINES))
+    engine: Annotated[Text, MAY_CHANGE] = Field(examples=["slurm", "here"])
     """What starts the parts. `slurm`: Slurm, one job per node. `here`: this host, one part after another, to try it
     without a cluster. Another distribution can add an engine."""
     count: Annotated[int, Because("the parts are numbered 01 to 99")] = Field(ge=1, le=99)
@@ -57,14 +56,7 @@ class Nodes(Section):
 def _check(draft: Draft) -> None:
     if not draft.has("nodes"):
         return
-    engine = str(draft.value("nodes", "engine"))
-    _check_engine(draft, engine)
-    if engine == "here":
-        for key in _OF_SLURM:
-            if draft.has("nodes", key):
-                draft.report_key(
-                    ("nodes", key), f"`{key}` is an option of Slurm, and has no meaning with `engine: here`"
-                )
+    _check_engine(draft, str(draft.value("nodes", "engine")))
     spec = draft.spec
     if spec is None or spec.nodes is None:
         return
@@ -97,13 +89,16 @@ def _check(draft: Draft) -> None:
 
 
 def _check_engine(draft: Draft, engine: str) -> None:
-    """Refuse an engine that neither this tool nor another distribution has."""
-    if engine in ENGINES:
-        return
-    known = [*ENGINES, *(str(getattr(one, "name", "")) for one in offered(ENGINE_GROUP, type))]
+    """Refuse an engine that is not there, and options that it does not read."""
+    known = {str(getattr(one, "name", "")): one for one in offered(ENGINE_GROUP, type)}
     if engine not in known:
         meant = did_you_mean(engine, known) or f"use {listing(known, 'or')}"
         draft.report(("nodes", "engine"), f"unknown engine `{engine}`; {meant}")
+        return
+    options = getattr(known[engine], "options", None)
+    for key in _OF_ENGINES:
+        if options is not None and key not in options and draft.has("nodes", key):
+            draft.report_key(("nodes", key), f"`{key}` has no meaning with `engine: {engine}`")
 
 
 NODES = SpecKey(

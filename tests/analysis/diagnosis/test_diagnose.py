@@ -27,18 +27,19 @@ from unperturbed.analysis.diagnosis.events import Reading
 from unperturbed.errors import DataError
 
 KINDS = anomaly_kinds()
-CRASH, LOST, APART, SLOW, PHASE = KINDS
+CRASH, LOST, APART, SLOW, PHASE = "crash or truncation", "lost events", "desynchronisation", "slow streaming", "slow phase"
 REFERENCES = references()
 
 
 def test_the_kinds_stand_in_the_papers_order() -> None:
-    assert [KINDS[name].distance for name in KINDS] == [
-        "dropping",
-        "occurrence",
-        "occurrence",
-        "temporal",
-        "temporal",
-    ]
+    assert {name: KINDS[name].distance for name in (CRASH, LOST, APART, SLOW, PHASE)} == {
+        CRASH: "dropping",
+        LOST: "occurrence",
+        APART: "occurrence",
+        SLOW: "temporal",
+        PHASE: "temporal",
+    }
+    assert [name for name in KINDS if name in (CRASH, LOST, APART, SLOW, PHASE)] == [CRASH, LOST, APART, SLOW, PHASE]
 
 
 def test_clean_runs_are_clean() -> None:

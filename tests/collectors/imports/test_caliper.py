@@ -150,6 +150,7 @@ BAD = {
     "a line missing": ("".join(LINES[:11] + LINES[12:]), "run.cali:21: node 23 is described in no line before"),
     "a snapshot twice": (GOOD + LINES[-1], "run.cali:27: this snapshot appears twice"),
     "decimal commas": (GOOD.replace("=23=24,data=", "=23=24,data=1,"), "run.cali:22: this snapshot is not whole"),
+    "a node without an id": (GOOD + "__rec=node,id,attr=26,data=x\n", "run.cali:27: this node is not whole"),
     "another recording": (
         GOOD + "__rec=node,id=30,attr=26,data=x\n",
         "run.cali:27: node 30 has another description before",

@@ -46,7 +46,7 @@ def test_an_unknown_one_is_refused_at_its_place(tmp_path: Path) -> None:
     spec = quick_spec(tmp_path, engine="slrm")
     with pytest.raises(InvalidSpec, match=r"spec\.yaml:\d+:\d+: unknown engine `slrm`; did you mean slurm\?"):
         load_spec(spec)
-    with pytest.raises(InvalidSpec, match="unknown engine `cloud`; use slurm or here"):
+    with pytest.raises(InvalidSpec, match="unknown engine `cloud`; use here or slurm"):
         load_spec(quick_spec(tmp_path, engine="cloud"))
 
 
@@ -54,6 +54,6 @@ def test_one_with_the_name_of_another_is_refused(monkeypatch: pytest.MonkeyPatch
     class Other(engines.Here):
         """Another engine `here`."""
 
-    monkeypatch.setattr(engines, "offered", lambda *_: [Other])
+    monkeypatch.setattr(engines, "offered", lambda *_: [engines.Here, Other])
     with pytest.raises(HostError, match=r"two extensions of unperturbed\.harness\.nodes\.engines are named here"):
         engines.engine_of(Nodes(engine="here", count=2), tmp_path, "")

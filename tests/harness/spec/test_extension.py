@@ -34,13 +34,16 @@ from typing import Annotated
 from pydantic import Field
 
 from unperturbed.harness.spec import Because, Draft, Section, SpecKey
+from unperturbed.harness.spec.model import MAY_CHANGE
 
 
 class Power(Section):
     "Limits of the power that the processor takes."
 
     watts: Annotated[int, Because("the supply gives no more")] = Field(le=400, description="Most watts. Always.")
-    domain: str = Field(default="package", description="What is limited.", examples=["package", "core"])
+    domain: Annotated[str, MAY_CHANGE] = Field(
+        default="package", description="What is limited.", examples=["package", "core"]
+    )
 
 
 def check(draft: Draft) -> None:
@@ -144,6 +147,7 @@ def test_schema_and_reference_have_the_key(distribution: Path) -> None:
     assert "| `watts` | whole number ≤ 400 | **required** | Most watts. Always. Why these bounds: the supply" in text
     assert "power: {watts: 90}\n```" in text
     assert "- `power` needs the inside sampler.\n" in text
+    assert "- under `power`: `domain`;\n" in text
 
 
 def test_the_command_prints_the_schema_with_the_key(distribution: Path) -> None:
