@@ -155,9 +155,7 @@ def execute(
     (folder / "meta.json").write_text(
         json.dumps({"command": list(command.argv), "outcome": asdict(outcome), **trace.attributes}, indent=1)
     )
-    shutil.rmtree(folder / "scratch", ignore_errors=True)
-    for raw in [folder / "record", *folder.glob("dumps.*")]:
-        raw.unlink(missing_ok=True)
+    _tidy(folder)
     return trace
 
 
@@ -330,3 +328,10 @@ def _last_stderr(folder: Path) -> str:
     file = folder / "stderr"
     text = file.read_bytes()[-_SHOWN_BYTES:].decode(errors="replace").strip() if file.is_file() else ""
     return f"It said:\n{text}" if text else "It wrote nothing to stderr."
+
+
+def _tidy(folder: Path) -> None:
+    """Remove the raw records and the program's scratch files."""
+    shutil.rmtree(folder / "scratch", ignore_errors=True)
+    for file in [folder / "record", *folder.glob("dumps.*")]:
+        file.unlink(missing_ok=True)

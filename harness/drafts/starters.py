@@ -157,7 +157,6 @@ EXAMPLES: Mapping[str, Example] = {
     "sweep": Example("the same program over its parameters: a table of runs for `unperturbed model`", "phases"),
     "python": Example("functions of a Python program, counted as it is", "book"),
 }
-"""The examples by name."""
 
 
 def write_example(name: str, folder: Path) -> Path:

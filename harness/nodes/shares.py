@@ -333,7 +333,6 @@ SEARCHES = Kind(f"{SEARCH} on nodes", SEARCH, _baselines, lambda _campaign, _num
 """Each candidate of a search for a partition is measured wholly on one node, beside that node's baselines."""
 
 KINDS: Mapping[str, Kind] = MappingProxyType({kind.whole: kind for kind in (VERDICTS, SWEEPS, SEARCHES)})
-"""The kinds by the purpose of a campaign's folder."""
 
 
 def kind_of(manifest: Manifest) -> Kind | None:

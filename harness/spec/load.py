@@ -233,7 +233,6 @@ _BY_NAME: Mapping[str, str] = {
     **dict.fromkeys(("CMakeLists.txt", ".cmake"), "a build description of CMake"),
     ".log": "a log",
 }
-"""Formats of texts by suffix or name."""
 
 
 def other_than_yaml(content: bytes, path: Path) -> str:

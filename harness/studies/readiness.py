@@ -39,7 +39,6 @@ _OS_FILES = {"schedstat": REAL / "proc/self/schedstat", "procio": REAL / "proc/s
 """Sources that a kernel may have been built without."""
 
 _MEANS = {"compiled": "compiled in", "kernel": "kernel probe", "preload": "interposition", "python": "import hook"}
-"""How software metrics are counted, in words."""
 
 
 @dataclass(frozen=True)

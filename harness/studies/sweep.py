@@ -43,7 +43,7 @@ from unperturbed.harness.spec.sections.program import PROGRAM_PATH
 from unperturbed.harness.studies.sweep_plan import Step, check_sweep_budget, plan_sweep, steps, surplus
 from unperturbed.harness.studies.sweep_table import Recorded, SweepTable, read_recorded, write_table
 
-_LONGER_THAN_ANY_RUN_NS = 400 * 24 * 3600 * 1_000_000_000
+_LONGER_THAN_ANY_RUN_NS = 400 * 24 * 3600 * 1_000_000_000  # No timer ticks in a run, so that it has one interval
 _RECORDS, _RECORDS_OF_THREADS = 64, 8192
 """A run has two records, and so has each of its threads where these are sampled."""
 _STARTS = 7
@@ -246,11 +246,9 @@ class _SweepQueue(RunQueue):
         step = self._steps[run.pass_name]
         software_metrics = session.built[run.configuration].software_metrics
         capacity = _RECORDS_OF_THREADS if session.spec.measure.threads == "all" else _RECORDS
-        # No timer ticks in the run, so that it has one interval.
-        interval_ns = _LONGER_THAN_ANY_RUN_NS
         trace = execute_in(
             session,
-            Sampling(step.collected, software_metrics, interval_ns, "monotonic", capacity, whole=True),
+            Sampling(step.collected, software_metrics, _LONGER_THAN_ANY_RUN_NS, "monotonic", capacity, whole=True),
             run.configuration,
             attempt.folder,
             pad_bytes=run.pad_bytes,
