@@ -47,13 +47,8 @@ def facts(alignment: Alignment) -> list[tuple[str, str]]:
 
 def scores_table(scores: Mapping[str, ScoreSummary]) -> Table:
     """Return a row for each milestone by which an alignment is scored."""
-    columns = [
-        Column("milestone"),
-        *(
-            Column(head, "right")
-            for head in ("scored elements", "in the same interval", "within one", "largest, intervals")
-        ),
-    ]
+    heads = ("scored elements", "in the same interval", "within one", "largest, intervals")
+    columns = [Column("milestone"), *(Column(head, "right") for head in heads)]
     rows = [
         (name, f"{one.elements}", f"{one.perfect:.1%}", f"{one.within_one:.1%}", f"{one.largest}")
         for name, one in scores.items()
@@ -106,24 +101,11 @@ def distances_table(pairs: PairwiseAlignment) -> Table:
         ]
         return Table(columns, rows, "Distances")
     others = pairs.distances + np.where(np.eye(len(pairs.names), dtype=bool), np.inf, 0.0)
-    nearest, furthest = others.argmin(axis=1), pairs.distances.argmax(axis=1)
-    columns = [
-        Column("series"),
-        Column("nearest"),
-        Column("distance", "right"),
-        Column("furthest"),
-        Column("distance", "right"),
-    ]
-    rows = [
-        [
-            name,
-            pairs.names[nearest[at]],
-            number(float(pairs.distances[at, nearest[at]]), 4),
-            pairs.names[furthest[at]],
-            number(float(pairs.distances[at, furthest[at]]), 4),
-        ]
-        for at, name in enumerate(pairs.names)
-    ]
+    columns, rows = [Column("series")], [[name] for name in pairs.names]
+    for head, chosen in (("nearest", others.argmin(axis=1)), ("furthest", pairs.distances.argmax(axis=1))):
+        columns += [Column(head), Column("distance", "right")]
+        for row, distances, other in zip(rows, pairs.distances, chosen.tolist(), strict=True):
+            row.extend((pairs.names[other], number(float(distances[other]), 4)))
     return Table(columns, rows, "Nearest and furthest of each series")
 
 
@@ -134,9 +116,8 @@ def pairwise_headline(pairs: PairwiseAlignment) -> str:
         return f"{counted(size, 'series', 'series')}, no pair"
     first, second = np.triu_indices(size, 1)
     values = pairs.distances[first, second]
-    least, most = int(values.argmin()), int(values.argmax())
     ends = [
         f"{number(float(values[at]), 4)} ({pairs.names[first[at]]} and {pairs.names[second[at]]})"
-        for at in (least, most)
+        for at in (int(values.argmin()), int(values.argmax()))
     ]
-    return f"{size} series: distances from {ends[0]} to {ends[1]}"
+    return f"{size} series: distances from {' to '.join(ends)}"

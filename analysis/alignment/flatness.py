@@ -19,15 +19,13 @@ SHORTEST = 8
 
 
 def agreement(x: FloatArray, y: FloatArray) -> FloatArray:
-    """Correlate two runs along a path, window by window.
+    """Correlate two runs' values at the elements of a path, shape (elements, metrics), window by window.
 
-    `x`, `y`: array of float64, shape (elements, metrics). Both runs' values at each element of a path.
-    Result: float64, shape (elements,). Pearson's correlation over the 33 elements around each, of that metric in which
-    it is largest; 0 where one does not vary.
+    Result: shape (elements,). Pearson's correlation over the 33 elements around each, of that metric in which it is
+    largest; 0 where one does not vary.
     """
-    elements = len(x)
-    half = WINDOW // 2
-    starts, stops = np.maximum(np.arange(elements) - half, 0), np.minimum(np.arange(elements) + half + 1, elements)
+    at, half = np.arange(len(x)), WINDOW // 2
+    starts, stops = np.maximum(at - half, 0), np.minimum(at + half + 1, len(x))
     counts = (stops - starts)[:, None]
 
     def means(values: FloatArray) -> FloatArray:
@@ -44,11 +42,7 @@ def agreement(x: FloatArray, y: FloatArray) -> FloatArray:
 
 
 def flat_elements(path: WarpPath, x: FloatArray, y: FloatArray) -> NDArray[np.bool_]:
-    """Mark the elements of a path along which two runs have nothing in common.
-
-    `x`, `y`: array of float64, shape (n, metrics) and (m, metrics). The runs.
-    Result: array of bool, shape (elements,). True in stretches of at least 8 elements without agreement. An anchor, and
-    the ends, are no part of any.
+    """Mark the elements of a path along which two runs have nothing in common: 8 or more without agreement.
 
     Mytkowicz et al., "Aligning Traces for Performance Evaluation", section 5.2, see that flat segments with slight
     variations lead dynamic time warping astray, and leave open when a segment is flat. One run alone cannot tell: what
@@ -56,42 +50,41 @@ def flat_elements(path: WarpPath, x: FloatArray, y: FloatArray) -> NDArray[np.bo
     stretch is called flat when the two runs do not vary alike.
     """
     flat = agreement(x[path.x_index], y[path.y_index]) < LEAST_AGREEMENT
-    flat[[0, -1]] = False
-    if path.anchors:
-        # i + j grows with each element, so it tells the elements apart.
-        flat[np.searchsorted(path.x_index + path.y_index, [i + j for i, j in path.anchors])] = False
-    for start, stop in np.flatnonzero(np.diff(flat)).reshape(-1, 2) + 1:
+    for start, stop in stretches_between_anchors(path, flat):
         if stop - start < SHORTEST:
             flat[start:stop] = False
     return flat
 
 
+def stretches_between_anchors(path: WarpPath, marks: NDArray[np.bool_]) -> IntArray:
+    """Take marks off anchors and ends of a path; return first element, and the one after the last, of each stretch."""
+    # i + j grows with each element, so it tells the elements apart.
+    marks[np.searchsorted(path.x_index + path.y_index, [i + j for i, j in path.anchors])] = False
+    marks[[0, -1]] = False
+    return (np.flatnonzero(np.diff(marks)).reshape(-1, 2) + 1).astype(np.int64)
+
+
 def even_pace(
     x_index: IntArray, y_index: IntArray, stretches: IntArray, pace_x: FloatArray, pace_y: FloatArray
 ) -> tuple[IntArray, IntArray]:
-    """Replace stretches of a path by lines of even pace.
+    """Replace stretches of a warp path by lines of even pace.
 
-    `x_index`, `y_index`: array of int64, shape (elements,). A warp path.
-    `stretches`: array of int64, shape (k, 2). Element before, and element after, what is replaced; in order, apart but
-    for their ends.
-    `pace_x`, `pace_y`: array of float64, shape (n,) and (m,). Progress at the middle of each interval, never falling;
-    within a stretch both runs progress alike. The interval's number makes the line straight in time.
-    Result `x_index`, `y_index`: int64, shape (elements,). A warp path.
+    `stretches`: shape (k, 2). Element before, and element after, what is replaced; in order, apart but for their ends.
+    `pace_x`, `pace_y`: shape (n,) and (m,). Progress at the middle of each interval, never falling; within a stretch
+    both runs progress alike. The interval's number makes the line straight in time.
     """
-    parts_x, parts_y, done = [], [], 0
+    path, parts, done = np.stack((x_index, y_index)), list[IntArray](), 0
     for start, stop in stretches.tolist():
-        i, j = _line(x_index[start], y_index[start], x_index[stop], y_index[stop], pace_x, pace_y)
-        parts_x += [x_index[done:start], i]
-        parts_y += [y_index[done:start], j]
+        parts += [path[:, done:start], np.stack(_line(*path[:, start], *path[:, stop], pace_x, pace_y))]
         done = stop
-    return np.concatenate([*parts_x, x_index[done:]]), np.concatenate([*parts_y, y_index[done:]])
+    x_index, y_index = np.concatenate([*parts, path[:, done:]], axis=1)
+    return x_index, y_index
 
 
 def path_from_positions(positions: FloatArray, length_y: int) -> tuple[IntArray, IntArray]:
-    """Return the warp path that aligns each interval of x with the interval of y at a position.
+    """Return the warp path, from (0, 0) to (n − 1, m − 1), that aligns each interval of x with y's at a position.
 
-    `positions`: array of float64, shape (n,). Where y does the work of each interval of x [intervals]; never falling.
-    Result `x_index`, `y_index`: int64, shape (elements,). From (0, 0) to (n − 1, m − 1).
+    `positions`: shape (n,). Where y does the work of each interval of x [intervals]; never falling.
     """
     n = len(positions)
     j = np.clip(np.floor(positions).astype(np.int64), 0, length_y - 1)

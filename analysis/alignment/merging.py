@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -24,8 +23,6 @@ from unperturbed.errors import DataError
 
 if TYPE_CHECKING:
     import polars as pl
-
-    from unperturbed.analysis.alignment.traces import Alignment
 
 
 @dataclass(frozen=True)
@@ -109,10 +106,8 @@ def resample(path: WarpPath, series_y: ArrayLike, length_x: int) -> FloatArray:
         The path does not span n intervals of x and the series' intervals of y.
     """
     values = _spanned(path, series_y, length_x)
-    starts = np.searchsorted(path.x_index, np.arange(length_x))  # every interval of x is on the path, in order
-    sums = np.add.reduceat(values[path.y_index], starts, axis=0)
-    meeting = np.diff(starts, append=len(path))
-    return np.asarray(sums / meeting.reshape(-1, *(1,) * (values.ndim - 1)), dtype=np.float64)
+    meeting = np.bincount(path.x_index).reshape(-1, *(1,) * (values.ndim - 1))
+    return np.asarray(_sums_by_x(path, values) / meeting, np.float64)
 
 
 def redistribute_counts(path: WarpPath, events_y: ArrayLike, length_x: int) -> FloatArray:
@@ -138,10 +133,7 @@ def redistribute_counts(path: WarpPath, events_y: ArrayLike, length_x: int) -> F
         As for `resample`.
     """
     values = _spanned(path, events_y, length_x)
-    meeting = np.bincount(path.y_index)
-    shares = (values.T / meeting).T
-    starts = np.searchsorted(path.x_index, np.arange(length_x))
-    return np.asarray(np.add.reduceat(shares[path.y_index], starts, axis=0), np.float64)
+    return np.asarray(_sums_by_x(path, (values.T / np.bincount(path.y_index)).T), np.float64)
 
 
 def _spanned(path: WarpPath, series_y: ArrayLike, length_x: int) -> FloatArray:
@@ -152,6 +144,12 @@ def _spanned(path: WarpPath, series_y: ArrayLike, length_x: int) -> FloatArray:
             f"the path aligns {n} intervals to {m}, but length_x is {length_x} and the series has shape {values.shape}"
         )
     return values
+
+
+def _sums_by_x(path: WarpPath, values: FloatArray) -> FloatArray:
+    """Add up y's values at the elements of each interval of x: every one is on the path, in order."""
+    starts = np.flatnonzero(np.diff(path.x_index, prepend=-1))
+    return np.asarray(np.add.reduceat(values[path.y_index], starts, axis=0), np.float64)
 
 
 def _span(path: WarpPath, interval: int) -> tuple[int, int]:
@@ -306,9 +304,11 @@ def merge(
         groups.setdefault(key, []).append(trace)
     if not groups:
         raise DataError("no trace to merge: give at least one")
-    joined: _Align = partial(
-        _align, on=None if on is None else tuple(on), anchor=anchor, budget=budget, penalty=penalty
-    )
+
+    def joined(a: Trace, b: Trace) -> Alignment:
+        through = anchor if anchor in a.metrics and anchor in b.metrics else None
+        return align(a, b, on=on, anchor=through, budget=budget, penalty=penalty)
+
     centres = {key: _nearest_to_others(runs, joined) for key, runs in groups.items()}
     reference = next(iter(centres.values()))
     metrics: dict[str, Metric] = {}
@@ -345,13 +345,6 @@ def merge(
         attributes=attributes,
     )
     return MergedTrace(trace, tuple(sources))
-
-
-def _align(
-    a: Trace, b: Trace, *, on: tuple[str, ...] | None, anchor: str | None, budget: int | None, penalty: float | None
-) -> Alignment:
-    through = anchor if anchor in a.metrics and anchor in b.metrics else None
-    return align(a, b, on=on, anchor=through, budget=budget, penalty=penalty)
 
 
 def _nearest_to_others(runs: Sequence[Trace], joined: _Align) -> Trace:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from math import nan
 from typing import NamedTuple
 
 import numpy as np
@@ -45,8 +45,7 @@ def milestone_anchors(milestones_x: ArrayLike, milestones_y: ArrayLike, *, name:
     DataError
         The totals differ, so that equal numbers are not the same work; or no milestone happened.
     """
-    x, y = _checked_counts(milestones_x, milestones_y, name)
-    return shared_anchors(Milestones.of(x), Milestones.of(y))
+    return shared_anchors(*map(Milestones.of, _checked_counts(milestones_x, milestones_y, name)))
 
 
 class Milestones(NamedTuple):
@@ -55,11 +54,6 @@ class Milestones(NamedTuple):
     # intervals, counts: (intervals with a milestone,): Both rise.
     intervals: IntArray
     counts: IntArray
-
-    @property
-    def total(self) -> int:
-        """Return how often it happened in all."""
-        return int(self.counts[-1]) if len(self.counts) else 0
 
     @classmethod
     def of(cls, cumulative_counts: IntArray) -> Milestones:
@@ -141,17 +135,11 @@ def milestone_positions(milestones_x: ArrayLike, milestones_y: ArrayLike, *, nam
     dense, and to the distance between milestones where they are not. The runs' ends are joined.
     """
     x, y = _checked_counts(milestones_x, milestones_y, name)
-    # First and last ordinal of each interval of either run: between them both runs progress evenly, as far as can be
-    # known.
-    ordinals = np.unique(np.concatenate([ends for counts in (x, y) for ends in _ordinals(counts)]))
+    # Between the first and last ordinals of all intervals both runs progress evenly, as far as can be known.
+    ends = [milestones.counts for milestones in (Milestones.of(x), Milestones.of(y))]
+    ordinals = np.unique(np.concatenate([*ends, *(np.append(1, last[:-1] + 1) for last in ends)]))
     of_x, of_y = ([0.0, *_times(counts, ordinals), float(len(counts))] for counts in (x, y))
     return np.asarray(np.interp(np.arange(len(x)) + 0.5, of_x, of_y), np.float64)
-
-
-def _ordinals(counts: IntArray) -> Sequence[IntArray]:
-    before = np.concatenate(([0], counts[:-1]))
-    holding = counts > before
-    return before[holding] + 1, counts[holding]
 
 
 def _times(counts: IntArray, ordinals: IntArray) -> FloatArray:
@@ -165,12 +153,13 @@ def _times(counts: IntArray, ordinals: IntArray) -> FloatArray:
 def _checked_counts(milestones_x: ArrayLike, milestones_y: ArrayLike, name: str) -> tuple[IntArray, IntArray]:
     x = cumulative(f"{name} of the first run", milestones_x, np.size(milestones_x))
     y = cumulative(f"{name} of the second run", milestones_y, np.size(milestones_y))
-    require_same_total(int(x[-1]) if x.size else 0, int(y[-1]) if y.size else 0, name)
+    require_same_total(x, y, name)
     return x, y
 
 
-def require_same_total(x: int, y: int, name: str) -> None:
-    """Raise DataError unless a milestone happened, and equally often in both runs."""
+def require_same_total(counts_x: IntArray, counts_y: IntArray, name: str) -> None:
+    """Raise DataError unless a milestone happened, and equally often in both runs, by its cumulative counts."""
+    x, y = (int(counts.max(initial=0)) for counts in (counts_x, counts_y))
     if x != y:
         raise DataError(
             f"{name} happened {x} times in one run and {y} times in the other: it is not a deterministic milestone; "
@@ -231,20 +220,12 @@ def summarise_scores(scores: ArrayLike) -> ScoreSummary:
     """Summarise the scores that `milestone_scores` returns, shape (scored elements,)."""
     given = np.asarray(scores, np.int64)
     if not given.size:
-        nothing = float("nan")
-        return ScoreSummary(0, nothing, nothing, nothing, nothing, nothing, 0, ())
+        return ScoreSummary(0, nan, nan, nan, nan, nan, 0, ())
     shares = np.bincount(given) / given.size
-    median, most, nearly_all = (float(value) for value in np.quantile(given, _QUANTILES))
-    return ScoreSummary(
-        given.size,
-        float(shares[0]),
-        float(shares[:2].sum()),
-        median,
-        most,
-        nearly_all,
-        int(given.max()),
-        tuple(map(float, shares)),
-    )
+    median, most, nearly_all = np.quantile(given, _QUANTILES).tolist()
+    perfect, within_one = float(shares[0]), float(shares[:2].sum())
+    largest, every = int(given.max()), tuple(shares.tolist())
+    return ScoreSummary(given.size, perfect, within_one, median, most, nearly_all, largest, every)
 
 
 def milestone_scores(path: WarpPath, milestones_x: ArrayLike, milestones_y: ArrayLike) -> IntArray:
@@ -355,11 +336,10 @@ def possible_intervals(a: Trace, b: Trace) -> IntArray:
         First and last interval of b: not before the last milestone that a had passed, nor after the first that it had
         not come to. All of b where the runs have no software counter in common, or counted none alike.
     """
-    possible = np.column_stack((np.zeros(len(a), np.int64), np.full(len(a), len(b) - 1)))
+    first, last = np.zeros(len(a), np.int64), np.full(len(a), len(b) - 1)
     for name in matching_counters(a, b):
         in_a, in_b = np.cumsum(a[name]), np.cumsum(b[name])
         passed = np.concatenate(([0], in_a[:-1]))
-        first = np.where(passed > 0, np.searchsorted(in_b, passed), 0)
-        last = np.minimum(np.searchsorted(in_b, in_a + 1), len(b) - 1)
-        possible = np.column_stack((np.maximum(possible[:, 0], first), np.minimum(possible[:, 1], last)))
-    return possible
+        first = np.maximum(first, np.where(passed > 0, np.searchsorted(in_b, passed), 0))
+        last = np.minimum(last, np.searchsorted(in_b, in_a + 1))
+    return np.column_stack((first, last))

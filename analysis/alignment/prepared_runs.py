@@ -35,7 +35,10 @@ def finite_values(trace: Trace, on: tuple[str, ...], *, mend: bool) -> FloatArra
         raise DataError("no metric to align on: name at least one, such as IPC")
     rows = trace.values(on)
     if mend:
-        rows = _without_short(trace, rows)
+        lasted = trace.end_ns - trace.begin_ns
+        long, at = lasted >= _SHORT * np.median(lasted), np.arange(len(rows))
+        if not long.all():
+            rows = np.column_stack([np.where(long, column, np.interp(at, at[long], column[long])) for column in rows.T])
     if not np.isfinite(rows).all():
         row, column = (int(index) for index in np.argwhere(~np.isfinite(rows))[0])
         raise DataError(
@@ -51,23 +54,10 @@ def ascending_columns(rows: FloatArray) -> FloatArray:
 
 
 def common_scales(on: tuple[str, ...], x: FloatArray, y: FloatArray) -> FloatArray:
-    """Return what both runs' values of each metric are divided by: their common range, without outlying intervals.
-
-    `x`, `y`: array of float64, shape (metrics, intervals). From `ascending_columns`.
-    """
+    """Return what both runs' `ascending_columns` of metrics are divided by: their range without outlying intervals."""
     # Swapped runs give the same number to the last bit. Sorting two ascending runs is merging them.
     merged = np.sort(np.concatenate((x, y), axis=1), axis=1, kind="stable")
     return np.array([_scale(name, ascending) for name, ascending in zip(on, merged, strict=True)])
-
-
-def _without_short(trace: Trace, rows: FloatArray) -> FloatArray:
-    """Return rows in which intervals much shorter than the others are interpolated from their neighbours."""
-    lasted = trace.end_ns - trace.begin_ns
-    long = lasted >= _SHORT * np.median(lasted)
-    if long.all() or not long.any():
-        return rows
-    at = np.arange(len(rows))
-    return np.column_stack([np.where(long, column, np.interp(at, at[long], column[long])) for column in rows.T])
 
 
 def _scale(name: str, values: FloatArray) -> float:
@@ -116,7 +106,7 @@ def align_prepared(a: PreparedRun, b: PreparedRun) -> WarpPath:
     scales = common_scales(a.on, a.ascending, b.ascending)
     anchors = []
     if a.anchor is not None and a.milestones is not None and b.milestones is not None:
-        require_same_total(a.milestones.total, b.milestones.total, a.anchor)
+        require_same_total(a.milestones.counts, b.milestones.counts, a.anchor)
         anchors = [(i, j) for i, j in shared_anchors(a.milestones, b.milestones).tolist()]
     return align_rows(a.rows / scales, b.rows / scales, anchors, penalty=0.0, band=None)
 

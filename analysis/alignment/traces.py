@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -13,7 +13,12 @@ from numpy.typing import NDArray
 from unperturbed.analysis.alignment import describe
 from unperturbed.analysis.alignment.dtw.paths import WarpPath, anchored_dtw
 from unperturbed.analysis.alignment.dtw.series import FloatArray, IntArray
-from unperturbed.analysis.alignment.flatness import even_pace, flat_elements, path_from_positions
+from unperturbed.analysis.alignment.flatness import (
+    even_pace,
+    flat_elements,
+    path_from_positions,
+    stretches_between_anchors,
+)
 from unperturbed.analysis.alignment.milestones import (
     ScoreSummary,
     choose_anchors,
@@ -243,53 +248,56 @@ def align(
     if on is None:
         a, b, on = with_default_metrics(a, b)
     names = (on,) if isinstance(on, str) else tuple(on)
-    x, y, scale = _scaled(a, b, names, mend=mend)
+    x, y = (finite_values(trace, names, mend=mend) for trace in (a, b))
+    scale = common_scales(names, ascending_columns(x), ascending_columns(y))
+    x, y = x / scale, y / scale
     pace_name, paces = _paces(a, b, pace)
     free = anchored_dtw(x, y, (), band=band)
     distances = np.abs(x[free.x_index] - y[free.y_index]).sum(axis=1)
-    noise = float(np.median(distances)) or float(
-        distances.mean()
-    )  # of a metric that is mostly constant the median is 0
+    # Of a metric that is mostly constant the median is 0.
+    noise = float(np.median(distances)) or float(distances.mean())
     rule = PENALTY_RULE * noise
     fine = rule if penalty is None else penalty
-    aligned = partial(
-        _alignment,
-        runs=(a, b),
-        on=names,
-        scale=tuple(map(float, scale)),
-        method="milestones" if method == "milestones" else "dtw",
-        penalty=fine,
-        anchor=anchor,
-        possible=possible_intervals(a, b),
-    )
+    counts = [milestone_counts(trace, anchor) for trace in (a, b)] if anchor is not None else []
+    stretches, evened = np.empty((0, 2), np.int64), False
     if method == "milestones":
         if anchor is None:
             raise DataError('method="milestones" needs anchor, the name of a counter of milestones')
-        positions = milestone_positions(milestone_counts(a, anchor), milestone_counts(b, anchor), name=anchor)
-        path = _path(x, y, path_from_positions(positions, len(y)), fine)
-        return aligned(path, flat=np.empty((0, 2), np.int64), evened=False, pace=pace_name, warped=path)
+        index = path_from_positions(milestone_positions(*counts, name=anchor), len(y))
+        warped = WarpPath(*index, _cost(x, y, *index, fine))
+    else:
 
-    def warp(anchors: IntArray, penalty: float) -> WarpPath:
-        guided = _guided(x, y, paces, anchors, noise) if pace_name != "time" else (x, y)
-        return anchored_dtw(*guided, anchors.tolist(), penalty=penalty, band=band)
+        def warp(anchors: IntArray, penalty: float) -> WarpPath:
+            guided = _guided(x, y, paces, anchors, noise) if pace_name != "time" else (x, y)
+            return anchored_dtw(*guided, anchors.tolist(), penalty=penalty, band=band)
 
-    anchors = _anchors(a, b, anchor)
-    if budget is not None:
-        first = warp(anchors[:0], rule)
-        flat_x, flat_y = _flat_intervals(first, x, y)
-        anchors = choose_anchors(anchors, flat_x, flat_y, budget)
-    warped = warp(anchors, fine)
-    # A path that is freer than the rule's finds likeness in noise, and cannot tell whether there is any.
-    judge = warped if fine >= rule else warp(anchors, rule)
-    stretches = _stretches(warped, _flat_intervals(judge, x, y)[0])
-    made, evened = (warped.x_index, warped.y_index), flat == "even"
-    if evened:
-        made = even_pace(*made, stretches - (1, 0), *paces)
-    return aligned(_path(x, y, made, fine, warped), flat=stretches, evened=evened, pace=pace_name, warped=warped)
-
-
-def _alignment(path: WarpPath, **chosen: Any) -> Alignment:
-    return Alignment(**{**vars(path), **chosen})
+        anchors = milestone_anchors(*counts, name=anchor) if anchor is not None else np.empty((0, 2), np.int64)
+        if budget is not None:
+            anchors = choose_anchors(anchors, *_flat_intervals(warp(anchors[:0], rule), x, y), budget)
+        warped = warp(anchors, fine)
+        # A path that is freer than the rule's finds likeness in noise, and cannot tell whether there is any.
+        judge = warped if fine >= rule else warp(anchors, rule)
+        stretches = stretches_between_anchors(warped, _flat_intervals(judge, x, y)[0][warped.x_index])
+        index, evened = (warped.x_index, warped.y_index), flat == "even"
+        if evened:
+            index = even_pace(*index, stretches - (1, 0), *paces)
+    return Alignment(
+        *index,
+        _cost(x, y, *index, fine),
+        warped.anchors,
+        warped.dropped,
+        tuple(map(float, scale)),
+        runs=(a, b),
+        method="milestones" if method == "milestones" else "dtw",
+        on=names,
+        penalty=fine,
+        anchor=anchor,
+        flat=stretches,
+        evened=evened,
+        pace=pace_name,
+        warped=warped,
+        possible=possible_intervals(a, b),
+    )
 
 
 def _flat_intervals(path: WarpPath, x: FloatArray, y: FloatArray) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
@@ -301,29 +309,10 @@ def _flat_intervals(path: WarpPath, x: FloatArray, y: FloatArray) -> tuple[NDArr
     return marks
 
 
-def _stretches(path: WarpPath, flat: NDArray[np.bool_]) -> IntArray:
-    """Return the stretches of a path in flat intervals of x, between anchors."""
-    loose = flat[path.x_index]
-    loose[[0, -1]] = False
-    if path.anchors:
-        loose[np.searchsorted(path.x_index + path.y_index, [i + j for i, j in path.anchors])] = False
-    return (np.flatnonzero(np.diff(loose)).reshape(-1, 2) + 1).astype(np.int64)
-
-
-def _anchors(a: Trace, b: Trace, anchor: str | None) -> IntArray:
-    if anchor is None:
-        return np.empty((0, 2), np.int64)
-    return milestone_anchors(milestone_counts(a, anchor), milestone_counts(b, anchor), name=anchor)
-
-
-def _path(
-    x: FloatArray, y: FloatArray, index: tuple[IntArray, IntArray], penalty: float, through: WarpPath | None = None
-) -> WarpPath:
-    """Return a path at its cost in the metrics; its anchors are those of the path that it was made from."""
-    x_index, y_index = index
+def _cost(x: FloatArray, y: FloatArray, x_index: IntArray, y_index: IntArray, penalty: float) -> float:
+    """Return a path's cost in the metrics."""
     bent = int(((np.diff(x_index) == 0) | (np.diff(y_index) == 0)).sum())
-    cost = float(np.abs(x[x_index] - y[y_index]).sum()) + penalty * bent
-    return WarpPath(x_index, y_index, cost, through.anchors if through else (), through.dropped if through else ())
+    return float(np.abs(x[x_index] - y[y_index]).sum()) + penalty * bent
 
 
 def _guided(
@@ -339,13 +328,6 @@ def _guided(
     off = 1 + abs(totals[0] - totals[1]) / max(totals) * intervals / 4 / (len(anchors) + 1)
     weight = noise / off
     return np.column_stack((x, of_x * weight)), np.column_stack((y, of_y * weight))
-
-
-def _scaled(a: Trace, b: Trace, on: tuple[str, ...], *, mend: bool) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return both traces' metrics, each divided by one number for both, and these numbers."""
-    x, y = finite_values(a, on, mend=mend), finite_values(b, on, mend=mend)
-    scales = common_scales(on, ascending_columns(x), ascending_columns(y))
-    return x / scales, y / scales, scales
 
 
 def with_default_metrics(a: Trace, b: Trace) -> tuple[Trace, Trace, tuple[str, ...]]:
@@ -387,5 +369,4 @@ def _paces(a: Trace, b: Trace, pace: str | None) -> tuple[str, tuple[FloatArray,
                 f"metric {name!r} does not progress (it is a gauge, or counted nothing): give another as the pace, or "
                 "`time`"
             )
-    of_a, of_b = (np.cumsum(trace[name]) - trace[name] / 2 for trace in (a, b))
-    return name, (of_a, of_b)
+    return name, (np.cumsum(a[name]) - a[name] / 2, np.cumsum(b[name]) - b[name] / 2)

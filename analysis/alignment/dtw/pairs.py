@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from itertools import combinations
@@ -11,15 +10,13 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unperturbed.analysis.alignment.dtw.paths import WarpPath, align_rows
+from unperturbed.analysis.alignment.dtw.paths import WarpPath, align_rows, band_width
 from unperturbed.analysis.alignment.dtw.series import (
     FloatArray,
     IntArray,
     Scale,
     cells_of,
-    check_limits,
-    rows_of,
-    scaled,
+    comparable_rows,
 )
 from unperturbed.analysis.parallel import choose_workers
 from unperturbed.errors import DataError
@@ -79,11 +76,9 @@ def distance_matrix(
     pairs, cells = _pairs(rows)
     taken, step, exponent = cells_of(rows, penalty, int(cells.sum()))
     together, starts = np.concatenate(taken), np.cumsum([0, *map(len, rows)])
-    everything = 2 * max(map(len, rows))
-    width = everything if band is None else min(operator.index(band), everything)
-
+    longest = max(rows, key=len)
     kernels.prepare("pair_costs", together)
-    common = (together, starts, step, width)
+    common = (together, starts, step, band_width(band, longest, longest))
     costs = np.ldexp(_over_pairs(_costs_of, common, pairs, cells, workers, progress), -exponent)
     wrong = np.flatnonzero(~np.isfinite(costs))
     if len(wrong):
@@ -121,7 +116,6 @@ def warp_paths(
     """
     rows, divisors = _comparable(series, penalty, band, scale)
     pairs, cells = _pairs(rows)
-
     paths = _over_pairs(_paths_of, (rows, penalty, band, divisors), pairs, cells, workers, progress)
     return {(int(a), int(b)): path for (a, b), path in zip(pairs, paths, strict=True)}
 
@@ -129,18 +123,11 @@ def warp_paths(
 def _comparable(
     series: Sequence[ArrayLike], penalty: float, band: int | None, scale: Scale
 ) -> tuple[list[FloatArray], tuple[float, ...] | None]:
-    """Return all series as rows of the same metrics, divided as asked, and the divisors."""
-    rows = [rows_of(f"series[{number}]", one) for number, one in enumerate(series)]
-    if not rows:
+    """Return all series as `comparable_rows` does."""
+    named = {f"series[{number}]": one for number, one in enumerate(series)}
+    if not named:
         raise DataError("no series given: give at least one")
-    for number, one in enumerate(rows):
-        if one.shape[1] != rows[0].shape[1]:
-            raise DataError(
-                f"series[0] has {rows[0].shape[1]} metrics and series[{number}] has {one.shape[1]}: give all the same "
-                "metrics"
-            )
-    check_limits(penalty, band)
-    return scaled(rows, scale)
+    return comparable_rows(named, penalty, band, scale)
 
 
 def _pairs(rows: Sequence[FloatArray]) -> tuple[IntArray, IntArray]:

@@ -17,9 +17,7 @@ from unperturbed.analysis.alignment.dtw.series import (
     IntArray,
     Scale,
     cells_of,
-    check_limits,
-    rows_of,
-    scaled,
+    comparable_rows,
 )
 from unperturbed.common.result import Result
 from unperturbed.common.table import Table
@@ -100,14 +98,9 @@ class WarpPath(Result):
 
     def swapped(self) -> WarpPath:
         """Return the same path seen from y."""
-        return WarpPath(
-            self.y_index,
-            self.x_index,
-            self.cost,
-            anchors=tuple((j, i) for i, j in self.anchors),
-            dropped=tuple(sorted((j, i) for i, j in self.dropped)),
-            scale=self.scale,
-        )
+        anchors = tuple((j, i) for i, j in self.anchors)
+        dropped = tuple(sorted((j, i) for i, j in self.dropped))
+        return WarpPath(self.y_index, self.x_index, self.cost, anchors, dropped, self.scale)
 
 
 def dtw(x: ArrayLike, y: ArrayLike, *, penalty: float = 0.0, band: int | None = None, scale: Scale = None) -> WarpPath:
@@ -190,7 +183,7 @@ def anchored_dtw(
     ADTW of Mytkowicz et al., section 5.3: the series are split at the anchors and each segment is aligned by itself.
     How neighbouring segments meet the paper leaves open: here both hold the anchor's cell, and its cost counts once.
     """
-    rows_x, rows_y, divisors = _comparable(x, y, penalty, band, scale)
+    (rows_x, rows_y), divisors = comparable_rows({"x": x, "y": y}, penalty, band, scale)
     cells = [_cell(anchor, len(rows_x), len(rows_y)) for anchor in anchors]
     return align_rows(rows_x, rows_y, cells, penalty, band, divisors)
 
@@ -217,10 +210,10 @@ def dtw_cost(
     """
     from unperturbed.analysis.alignment.dtw import kernels  # noqa: PLC0415  loads the compiler
 
-    rows_x, rows_y, _ = _comparable(x, y, penalty, band, scale)
-    series, step, exponent = cells_of((rows_x, rows_y), penalty, len(rows_x) * len(rows_y))
-    starts = np.array([0, len(rows_x), len(rows_x) + len(rows_y)])
-    cost = kernels.pair_costs(np.concatenate(series), starts, np.array([[0, 1]]), step, _width(band, rows_x, rows_y))[0]
+    rows, _ = comparable_rows({"x": x, "y": y}, penalty, band, scale)
+    series, step, exponent = cells_of(rows, penalty, len(rows[0]) * len(rows[1]))
+    starts = np.cumsum([0, *map(len, rows)])
+    (cost,) = kernels.pair_costs(np.concatenate(series), starts, np.array([[0, 1]]), step, band_width(band, *rows))
     return _finite(math.ldexp(float(cost), -exponent))
 
 
@@ -255,36 +248,19 @@ def _warp_through(
     corners = np.array([(0, 0), *anchors, (len(x) - 1, len(y) - 1)], np.int64)
     largest = int(np.diff(corners, axis=0).prod(axis=1).max())
     (cells_x, cells_y), step, exponent = cells_of((x, y), penalty, largest)
-    path, cost, wrong = kernels.path_through(cells_x, cells_y, corners, step, _width(band, x, y))
+    path, cost, wrong = kernels.path_through(cells_x, cells_y, corners, step, band_width(band, x, y))
     if wrong >= 0:
         raise RuntimeError(
             "internal error: the path from ({}, {}) to ({}, {}) does not cost what the matrix says; "
             "please report it with the two series".format(*corners[wrong], *corners[wrong + 1])
         )
     kept = set(anchors)
-    return WarpPath(
-        path[0],
-        path[1],
-        _finite(math.ldexp(cost, -exponent)),
-        anchors=tuple(anchors),
-        dropped=tuple(cell for cell in cells if cell not in kept),
-        scale=divisors,
-    )
+    dropped = tuple(cell for cell in cells if cell not in kept)
+    return WarpPath(path[0], path[1], _finite(math.ldexp(cost, -exponent)), tuple(anchors), dropped, divisors)
 
 
-def _comparable(
-    x: ArrayLike, y: ArrayLike, penalty: float, band: int | None, scale: Scale
-) -> tuple[FloatArray, FloatArray, tuple[float, ...] | None]:
-    """Return two series as rows of the same metrics, divided as asked, and the divisors."""
-    rows_x, rows_y = rows_of("x", x), rows_of("y", y)
-    if rows_x.shape[1] != rows_y.shape[1]:
-        raise DataError(f"x has {rows_x.shape[1]} metrics and y has {rows_y.shape[1]}: give both the same metrics")
-    check_limits(penalty, band)
-    (rows_x, rows_y), divisors = scaled((rows_x, rows_y), scale)
-    return rows_x, rows_y, divisors
-
-
-def _width(band: int | None, x: FloatArray, y: FloatArray) -> int:
+def band_width(band: int | None, x: FloatArray, y: FloatArray) -> int:
+    """Return the band as the kernels take it: at most all intervals."""
     everything = len(x) + len(y)
     return everything if band is None else min(operator.index(band), everything)
 
@@ -311,14 +287,10 @@ def _is_after(x: FloatArray, y: FloatArray, *, default: bool) -> bool:
 
 
 def _passable(cells: list[_Cell]) -> list[_Cell]:
-    """Return a largest subset of sorted cells in which no index falls.
-
-    A longest non-decreasing subsequence of the y indices, by patience sorting: `tails[k]` is the smallest index that
-    ends a subsequence of k + 1 cells, `holders[k]` that cell, and `previous` links each cell to the one before it.
-    """
+    """Return a largest subset of sorted cells in which no index falls, by patience sorting of the y indices."""
     tails: list[int] = []  # the smallest y index that ends a subsequence of each length
-    holders: list[int] = []
-    previous: list[int] = []
+    holders: list[int] = []  # the cells with these
+    previous: list[int] = []  # the cell before each in its subsequence
     for at, (_, j) in enumerate(cells):
         length = bisect_right(tails, j)
         previous.append(holders[length - 1] if length else -1)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -40,27 +40,23 @@ def rows_of(name: str, series: ArrayLike) -> FloatArray:
     return np.require(rows.reshape(len(rows), -1), requirements=("C", "A"))
 
 
-def check_limits(penalty: float, band: int | None) -> None:
-    """Refuse a penalty or a band that is negative, or no number."""
+def comparable_rows(
+    series: Mapping[str, ArrayLike], penalty: float, band: int | None, scale: Scale
+) -> tuple[list[FloatArray], tuple[float, ...] | None]:
+    """Return named series as rows of the same metrics, divided by the scale, and the divisors; check all arguments."""
+    rows = [rows_of(name, one) for name, one in series.items()]
+    (first, *_), metrics = series, rows[0].shape[1]
+    for name, one in zip(series, rows, strict=True):
+        if one.shape[1] != metrics:
+            raise DataError(f"{first} has {metrics} metrics and {name} has {one.shape[1]}: give each the same metrics")
     if not (math.isfinite(penalty) and penalty >= 0):
         raise ValueError(f"penalty is {penalty}: give a finite number, 0 or more")
     if band is not None and operator.index(band) < 0:
         raise ValueError(f"band is {band}: give a number of intervals, 0 or more, or None")
-
-
-def scaled(series: Sequence[FloatArray], scale: Scale) -> tuple[list[FloatArray], tuple[float, ...] | None]:
-    """Divide series by one number for each metric, the same for all series.
-
-    `scale`: `std` is the standard deviation of all series' values taken together, `range` their range from the 5th to
-    the 95th percentile; an array holds the divisors, shape (metrics,). None divides by nothing.
-    Result `series`: The divided series.
-    Result `divisors`: One for each metric; None where nothing is divided.
-    """
     if scale is None:
-        return list(series), None
-    metrics = series[0].shape[1]
+        return rows, None
     if isinstance(scale, str):
-        divisors = np.array([_spread(scale, metric, [rows[:, metric] for rows in series]) for metric in range(metrics)])
+        divisors = np.array([_spread(scale, metric, [one[:, metric] for one in rows]) for metric in range(metrics)])
     else:
         divisors = np.asarray(scale, dtype=np.float64)
         if divisors.shape != (metrics,):
@@ -68,7 +64,7 @@ def scaled(series: Sequence[FloatArray], scale: Scale) -> tuple[list[FloatArray]
         wrong = np.flatnonzero(~(np.isfinite(divisors) & (divisors > 0)))
         if len(wrong):
             raise ValueError(f"scale[{wrong[0]}] is {divisors[wrong[0]]}: give a positive number")
-    return [rows / divisors for rows in series], tuple(divisors.tolist())
+    return [one / divisors for one in rows], tuple(divisors.tolist())
 
 
 def _spread(scale: str, metric: int, values: Sequence[FloatArray]) -> float:
@@ -107,16 +103,11 @@ def cells_of(series: Sequence[FloatArray], penalty: float, cells: int) -> tuple[
 
 
 def as_integers(series: Sequence[FloatArray], penalty: float) -> tuple[list[CellArray], int, int] | None:
-    """Return series as integers whose alignment is the very same, or None where there are none.
+    """Return two or more series as integers whose alignment is the very same, or None where there are none.
 
-    `series`: Each of shape (n, metrics), finite, of the same metrics; two or more.
-    Result: Series and penalty times 2^exponent, less the smallest value of each metric. All are whole and no path
-    through any two of the series costs as much as `UNREACHED`, so no sum is rounded, neither here nor in float64.
-
-    Notes
-    -----
-    The exponent is the largest that excludes an overflow: if values are not whole with it, they are with no smaller
-    one.
+    They are series and penalty times 2^exponent, less the smallest value of each metric. All are whole and no path
+    through any two of the series costs as much as `UNREACHED`, so no sum is rounded, neither here nor in float64. The
+    exponent is the largest that excludes an overflow: if values are not whole with it, they are with no smaller one.
     """
     low = np.min([rows.min(axis=0) for rows in series], axis=0)
     high = np.max([rows.max(axis=0) for rows in series], axis=0)

@@ -27,7 +27,8 @@ from unperturbed.analysis.diagnosis.events import Reading
 from unperturbed.errors import DataError
 
 KINDS = anomaly_kinds()
-CRASH, LOST, APART, SLOW, PHASE = "crash or truncation", "lost events", "desynchronisation", "slow streaming", "slow phase"
+CRASH, LOST, APART = "crash or truncation", "lost events", "desynchronisation"
+SLOW, PHASE = "slow streaming", "slow phase"
 REFERENCES = references()
 
 
