@@ -1,8 +1,6 @@
-"""Thresholds fitted from labelled traces.
+"""Thresholds, which the paper leaves open (section V), fitted from labelled traces: each kind's strictness.
 
-The paper leaves thresholds open ("we will surely gain to adapt the threshold value", section V). Here each kind that
-measures has one number to fit, its strictness, by which its threshold is multiplied: no clean trace may be called
-anomalous, and as many as can be of its own.
+Its threshold is multiplied by it. No clean trace may be called anomalous, and as many as can be of the kind's own.
 """
 
 from __future__ import annotations

@@ -1,13 +1,9 @@
-"""Comparison of a trace with its references, in numbers that every kind of anomaly can use.
-
-Counts of each event type and how much they vary between references; the delay and progress of each stream; the noise
-floor of a measurement, which is its maximum between references.
-"""
+"""Comparison of a trace with its references, in numbers that every kind of anomaly can use."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -63,8 +59,7 @@ class Occurrences:
 
     def waits(self, number: int) -> Counts:
         """Return the ticks from the event before, of whatever type, to each event of a type."""
-        places = np.flatnonzero(self._ids == number)
-        return self.trace.timestamps[places] - self.trace.timestamps[np.maximum(places - 1, 0)]
+        return self._waits()[self._ids == number]
 
     def waits_between(self, start: int, end: int) -> tuple[Counts, Floats]:
         """Return how many events each type has after `start` and until `end`, and the sum of their waits: (types,)."""
@@ -73,6 +68,20 @@ class Occurrences:
         ids = self._ids[max(1, first) : last]
         counts = np.bincount(ids, minlength=len(self.counts)).astype(np.int64)
         return counts, np.bincount(ids, gaps, len(self.counts)).astype(np.float64)
+
+    def longest_waits(self) -> Floats:
+        """Return the longest wait for an event of each type: shape (types,)."""
+        longest = np.zeros(len(self.counts))
+        np.maximum.at(longest, self._ids, self._waits())
+        return longest
+
+    def waits_beyond(self, usual: Floats) -> Floats:
+        """Return the sum over each type's waits of what they exceed its usual one by: shape (types,)."""
+        beyond = np.maximum(0, self._waits() - usual[self._ids])
+        return np.bincount(self._ids, beyond, len(self.counts)).astype(np.float64)
+
+    def _waits(self) -> Counts:
+        return np.diff(self.trace.timestamps, prepend=self.trace.timestamps[:1])
 
 
 @dataclass(frozen=True)
@@ -126,10 +135,9 @@ class Comparison:
 
     @cached_property
     def slack(self) -> Floats:
-        """By how much a count may leave the references' range: shape (types,); the noise floor of each event type.
+        """By how much a count may leave the references' range: shape (types,).
 
-        Several references: as far again as they vary themselves. One: the square root of its count, as if events came
-        at random, which is a weaker rule.
+        As far again as they vary themselves; with one, by the square root of its count, as if events came at random.
         """
         if len(self.references) > 1:
             return (self.highest - self.lowest).astype(np.float64)
@@ -156,14 +164,13 @@ class Comparison:
     def new_errors(self) -> Flags:
         """Types that report an error and that no reference has: shape (types,).
 
-        These have the level ERROR, or are an element's message that ends a GStreamer pipeline, which is logged at the
-        level WARN: "error: …". Events of GST_ERROR_SYSTEM are not taken, as warnings are posted there too.
+        What ends a GStreamer pipeline is logged at the level WARN: "error: …"; GST_ERROR_SYSTEM has warnings too.
         """
         errors = [
             kind.level == "ERROR" or (kind.level in ("WARN", "") and _ERROR_WORD.search(kind.name) is not None)
             for kind in self.types
         ]
-        return np.asarray(np.array(errors, dtype=bool) & self.new)
+        return self.new & errors
 
     @cached_property
     def excess(self) -> Floats:
@@ -176,14 +183,10 @@ class Comparison:
     @cached_property
     def streams(self) -> tuple[Stream, ...]:
         """The sinks with steady types, one by one if the log names them; plugins in a log without sinks."""
-        at_sinks = [number for number, kind in enumerate(self.types) if kind.plugin == _SINKS]
-        use_elements = bool(self.steady[at_sinks].any()) if at_sinks else False
-        groups: dict[str, list[int]] = {}
-        for number in at_sinks if use_elements else range(len(self.types)):
-            if self.steady[number] and (use_elements or self.recurs_throughout(number)):
-                kind = self.types[number]
-                groups.setdefault(kind.element or kind.plugin if use_elements else kind.plugin, []).append(number)
-        return tuple(Stream(name, self._typical(numbers)) for name, numbers in groups.items())
+        steady: list[int] = np.flatnonzero(self.steady).tolist()
+        if at_sinks := [number for number in steady if self.types[number].plugin == _SINKS]:
+            return self._grouped(at_sinks, by_element=True)
+        return self._grouped(filter(self.recurs_throughout, steady), by_element=False)
 
     def name_of(self, stream: Stream) -> str:
         """Return a stream's name; its events where they have neither element nor plugin."""
@@ -212,27 +215,36 @@ class Comparison:
         if len(self.references) < _ALIKE_REFERENCES:
             return ()
         alike = self.steady & (self.lowest == self.highest) & (self.lowest >= _REGULAR)
-        groups: dict[str, list[int]] = {}
-        for number in np.flatnonzero(alike).tolist():
-            kind = self.types[number]
-            if kind.element and kind.plugin not in (_SINKS, _CLOCKS):
-                groups.setdefault(kind.element, []).append(number)
-        return tuple(Stream(name, self._typical(numbers)) for name, numbers in groups.items())
+        numbers = [
+            number
+            for number in np.flatnonzero(alike).tolist()
+            if self.types[number].element and self.types[number].plugin not in (_SINKS, _CLOCKS)
+        ]
+        return self._grouped(numbers, by_element=True)
 
-    def _typical(self, numbers: Sequence[int]) -> tuple[int, ...]:
-        """Return the types whose counts are most like the others'."""
-        counts = self.lowest[list(numbers)]
-        nearest = np.argsort(np.abs(counts - np.median(counts)), kind="stable")[:_TYPES_A_STREAM]
-        return tuple(int(numbers[index]) for index in nearest)
+    def _grouped(self, numbers: Iterable[int], *, by_element: bool) -> tuple[Stream, ...]:
+        """Return the streams that types belong to, each with the types whose counts are most like the others'."""
+        groups: dict[str, list[int]] = {}
+        for number in numbers:
+            kind = self.types[number]
+            groups.setdefault(kind.element or kind.plugin if by_element else kind.plugin, []).append(number)
+        streams = []
+        for name, members in groups.items():
+            counts = self.lowest[members]
+            nearest = np.argsort(np.abs(counts - np.median(counts)), kind="stable")[:_TYPES_A_STREAM]
+            streams.append(Stream(name, tuple(members[index] for index in nearest)))
+        return tuple(streams)
 
     @cached_property
     def played(self) -> dict[str, float]:
         """Stream → share of its events in the references that the trace has, of its typical type; at most 1."""
-        shares = {}
-        for stream in self.streams:
-            numbers = list(stream.numbers)
-            shares[stream.name] = float(min(1.0, np.median(self.observed.counts[numbers] / self.lowest[numbers])))
-        return shares
+        shares = self.observed.counts / np.maximum(self.lowest, 1)
+        return {one.name: min(1.0, float(np.median(shares[list(one.numbers)]))) for one in self.streams}
+
+    @property
+    def furthest(self) -> float:
+        """The played share of the stream that got furthest; 0 where there is none."""
+        return max(self.played.values(), default=0.0)
 
     @cached_property
     def grid(self) -> Floats:
@@ -315,8 +327,7 @@ class Comparison:
         flags = self.lowest > 0
         for one in self.references:
             end = self._stream_end(one)
-            firsts = np.array([one.times(number)[0] if one.counts[number] else -1 for number in range(len(self.types))])
-            flags = flags & (firsts >= end)
+            flags &= [one.counts[number] > 0 and one.times(number)[0] >= end for number in range(len(self.types))]
         return flags
 
     def _stream_end(self, one: Occurrences) -> float:
@@ -372,21 +383,14 @@ class Comparison:
 
 
 def compare(references: Sequence[EventTrace], trace: EventTrace) -> Comparison:
-    """Compare a trace with its references, without checking that they fit together.
-
-    `references`: One or more, in the trace's unit.
-    """
+    """Compare a trace with one or more references, without checking that they fit together."""
     types, ids = shared_ids([*references, trace])
     each = [Occurrences(one, numbers, len(types)) for one, numbers in zip([*references, trace], ids, strict=True)]
     return Comparison(types, tuple(each[:-1]), each[-1], TICKS_A_SECOND.get(trace.unit))
 
 
 def fill(times: NDArray[np.int64], missing: int) -> Floats:
-    """Return times with missing ones interpolated in the largest gaps, so that lost events are not taken for delay.
-
-    `times`: array of int64, shape (events,). At least two.
-    Result: array of float64, shape (events + missing,). In order.
-    """
+    """Return two or more times with missing ones interpolated in the largest gaps: shape (events + missing,)."""
     if missing <= 0:
         return times.astype(np.float64)
     gaps = np.maximum(np.diff(times), 1).astype(np.float64)

@@ -46,10 +46,7 @@ def time_text(ticks: float, unit: str) -> str:
 
 
 def facts(finding: Finding, unit: str) -> list[tuple[str, str]]:
-    """Return what is known of a finding, as pairs of name and value.
-
-    Result: Since when, where, how much, and how certain; what is not known is left out.
-    """
+    """Return since when, where, how much and how certain a finding is, as names and values; the unknown is left out."""
     measured, threshold = (_amount(finding, value, unit) for value in (finding.measured, finding.threshold))
     floor = "not known" if finding.floor is None else _amount(finding, finding.floor, unit)
     pairs = [
@@ -77,15 +74,13 @@ def visible_texts(diagnosis: Diagnosis) -> list[tuple[str, str, str]]:
             continue
         is_tiny = not seen.is_time and seen.size < _LEAST_SHOWN
         size = "less than 0.1%" if is_tiny else _amount(seen, seen.size, unit)
-        basis = []
+        basis = [seen.reason] if seen.reason else []
         if seen.least is not None:
             differ = "one reference does not show how much clean runs differ"
             if seen.floor is not None:
                 differ = f"references differ by up to {_amount(seen, seen.floor, unit)}"
-            basis = [differ, f"less than {_amount(seen, seen.least, unit)} never counts"]
-        texts.append(
-            (seen.kind, f"{seen.change}, {size} {seen.amount_of}", "; ".join(filter(None, [*basis, seen.reason])))
-        )
+            basis = [differ, f"less than {_amount(seen, seen.least, unit)} never counts", *basis]
+        texts.append((seen.kind, f"{seen.change}, {size} {seen.amount_of}", "; ".join(basis)))
     return texts
 
 
@@ -126,15 +121,10 @@ def noise_table(comparison: Comparison) -> tuple[int, Table]:
     vary = comparison.highest - comparison.lowest
     order = (-vary).argsort(kind="stable").tolist()
     varying = [number for number in order if vary[number] > 0]
-    rows = [
-        (
-            comparison.types[number].name,
-            comparison.types[number].plugin,
-            f"{comparison.lowest[number]:,} to {comparison.highest[number]:,}",
-            f"{comparison.observed.counts[number]:,}",
-        )
-        for number in varying[:_NOISY_TYPES]
-    ]
+    rows = []
+    for number in varying[:_NOISY_TYPES]:
+        event, between = comparison.types[number], f"{comparison.lowest[number]:,} to {comparison.highest[number]:,}"
+        rows.append((event.name, event.plugin, between, f"{comparison.observed.counts[number]:,}"))
     columns = [Column("event"), Column("plugin"), *_numbers("in references", "in the trace")]
     caption = "Those that vary most" if len(varying) > _NOISY_TYPES else "All of them"
     return len(varying), Table(columns, rows, caption)
@@ -142,16 +132,7 @@ def noise_table(comparison: Comparison) -> tuple[int, Table]:
 
 def reading_table(traces: Sequence[EventTrace]) -> Table:
     """Return how many lines of each log hold an event, and why others were left out."""
-    counted_lines = (
-        "lines",
-        "events",
-        "start-up",
-        "bad",
-        "continued",
-        "other processes",
-        "lost by the tracer",
-        "sorted",
-    )
+    lines = ("lines", "events", "start-up", "bad", "continued", "other processes", "lost by the tracer", "sorted")
     rows = []
     for trace in traces:
         read = trace.reading
@@ -161,24 +142,18 @@ def reading_table(traces: Sequence[EventTrace]) -> Table:
         left_out = (read.start_up_lines, read.bad_lines, read.further_lines, read.other_process_lines)
         numbers = (read.lines, len(trace), *left_out, read.lost_events, read.out_of_order)
         rows.append([trace.name, read.format, *(f"{number:,}" for number in numbers)])
-    columns = [Column("log"), Column("format"), *_numbers(*counted_lines)]
+    columns = [Column("log"), Column("format"), *_numbers(*lines)]
     return Table(columns, rows, "The lines of each log, and what was left out")
 
 
 def strictness_table(fitted: Sequence[FittedStrictness]) -> Table:
     """Return fitted thresholds, one row a kind."""
     columns = [Column("kind"), *_numbers("threshold ×", "false alarms", "before", "found", "before")]
-    rows = [
-        (
-            one.kind,
-            f"{one.strictness:.2f}",
-            f"{one.false_alarms} of {one.clean}",
-            str(one.false_alarms_before),
-            f"{one.found} of {one.own}",
-            str(one.found_before),
-        )
-        for one in fitted
-    ]
+    rows = []
+    for one in fitted:
+        alarms, right = f"{one.false_alarms} of {one.clean}", f"{one.found} of {one.own}"
+        before = str(one.false_alarms_before), str(one.found_before)
+        rows.append((one.kind, f"{one.strictness:.2f}", alarms, before[0], right, before[1]))
     return Table(columns, rows)
 
 

@@ -1,9 +1,4 @@
-"""Traces of timestamped events.
-
-Kamdem Kengne et al., "Distance-Based Trace Diagnosis for Multimedia Applications: Help me TED!", section II-A: "A
-timestamped event is a pair (t, e) where t ∈ N is a timestamp and e is an event. A trace is a sequence of timestamped
-events."
-"""
+"""Traces of timestamped events: section II-A of Kamdem Kengne et al., whose title is in the package's docstring."""
 
 from __future__ import annotations
 
@@ -121,12 +116,8 @@ class Reading:
 
     @property
     def is_too_coarse(self) -> bool:
-        """Whether a log has none of the levels at which regular events are logged.
-
-        GStreamer's elements log what they do with each buffer at DEBUG and LOG; record with GST_DEBUG=*:5. False where
-        the format, or the identity, has no level.
-        """
-        return bool(self.levels and self.regular_levels) and not set(self.regular_levels) & set(self.levels or ())
+        """Whether a log has none of the levels of regular events; False where the format, or the identity, has none."""
+        return bool(self.levels and self.regular_levels) and set(self.regular_levels).isdisjoint(self.levels or ())
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,10 +179,7 @@ class EventTrace:
 
     @classmethod
     def from_pairs(cls, pairs: Iterable[tuple[int, str]], *, unit: Unit = "ticks", name: str = "") -> EventTrace:
-        """Return a trace of pairs (timestamp, name), as the paper writes them.
-
-        Raises DataError as the class does; TypeError where a timestamp is not an integer.
-        """
+        """Return a trace of pairs (timestamp, name), as the paper writes them; integers, else TypeError."""
         listed = list(pairs)
         for position, (time, _) in enumerate(listed):
             if isinstance(time, bool) or not isinstance(time, (int, np.integer)):
@@ -232,13 +220,9 @@ class EventTrace:
         return np.bincount(self.events, minlength=len(self.types)).astype(np.int64)
 
     def of(self, plugin: str) -> EventTrace:
-        """Return the events of one plugin.
-
-        Section III-D: "each trace can be decomposed [...] related to a specific plugin".
-        Timestamps keep the origin of the whole trace; a plugin without events gives an empty trace.
-        """
+        """Return the events of one plugin (section III-D), at the times of the whole trace; they may be none."""
         chosen = np.array([kind.plugin == plugin for kind in self.types], dtype=bool)
-        return self._only(chosen[self.events] if len(self) else np.zeros(0, dtype=bool))
+        return self._only(chosen[self.events])
 
     def between(self, start: int, end: int) -> EventTrace:
         """Return the events from `start` on and before `end`, both in ticks of `timestamps`."""
@@ -278,5 +262,5 @@ def shared_ids(traces: Sequence[EventTrace]) -> tuple[tuple[EventType, ...], lis
     shared = []
     for trace in traces:
         new = np.array([numbers.setdefault(kind, len(numbers)) for kind in trace.types], dtype=np.int32)
-        shared.append(new[trace.events] if len(trace) else trace.events)
+        shared.append(new[trace.events])
     return tuple(numbers), shared

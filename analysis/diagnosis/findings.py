@@ -111,9 +111,8 @@ class Finding(_Measured):
     @property
     def where(self) -> str:
         """Plugin and element in words: "plugin basesink, element speaker"."""
-        return ", ".join(
-            f"{what} {name}" for what, name in (("plugin", self.plugin), ("element", self.element)) if name
-        )
+        named = {"plugin": self.plugin, "element": self.element}
+        return ", ".join(f"{what} {name}" for what, name in named.items() if name)
 
     @property
     def decides(self) -> bool:
@@ -199,12 +198,8 @@ class PaperDistance:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the distance as plain data, ready for JSON."""
-        return {
-            **vars(self),
-            "by_plugin": dict(self.by_plugin),
-            "floor_by_plugin": dict(self.floor_by_plugin),
-            "exceeds": self.exceeds,
-        }
+        by_plugin, floors = dict(self.by_plugin), dict(self.floor_by_plugin)
+        return vars(self) | {"by_plugin": by_plugin, "floor_by_plugin": floors, "exceeds": self.exceeds}
 
 
 @dataclass(frozen=True, repr=False)
@@ -264,30 +259,16 @@ class Diagnosis(Result):
         """Return a row for each finding; none for a clean trace."""
         import polars as pl  # noqa: PLC0415  slow to load
 
-        texts = (
-            "kind",
-            "summary",
-            "since",
-            "plugin",
-            "element",
-            "measured",
-            "threshold",
-            "unit",
-            "floor",
-            "confidence",
-        )
+        place = ("kind", "summary", "since", "plugin", "element")
+        measured = ("measured", "threshold", "unit", "floor", "confidence")
         numbers = dict.fromkeys(("measured", "threshold", "floor"), pl.Float64)
-        columns = {**dict.fromkeys(texts, pl.String), **numbers, "since": pl.Int64, "decides": pl.Boolean}
+        columns = {**dict.fromkeys(place + measured, pl.String), **numbers, "since": pl.Int64, "decides": pl.Boolean}
         return pl.DataFrame([[getattr(one, name) for name in columns] for one in self.findings], columns, orient="row")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the diagnosis without the comparison as plain data, ready for JSON."""
-        return {
-            **{name: value for name, value in vars(self).items() if name != "comparison"},
-            "findings": [one.to_dict() for one in self.findings],
-            "distances": [one.to_dict() for one in self.distances],
-            "visible": [one.to_dict() for one in self.visible],
-        }
+        values = {name: value for name, value in vars(self).items() if name != "comparison"}
+        return values | {name: [one.to_dict() for one in values[name]] for name in ("findings", "distances", "visible")}
 
 
 def carriers_of(comparison: Comparison, weights: ArrayLike, changes: ArrayLike | None = None) -> tuple[Carrier, ...]:

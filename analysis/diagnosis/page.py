@@ -127,12 +127,7 @@ def _references(diagnosis: Diagnosis) -> Html:
 
 
 def timelines(diagnosis: Diagnosis) -> Figure:
-    """Draw a lane for each stream and plugin, references' events upward and the trace's downward, and the delays.
-
-    Notes
-    -----
-    At most some thousand marks, however long the traces are: events are counted in short intervals.
-    """
+    """Draw a lane for each stream and plugin, references' events upward and the trace's downward, and the delays."""
     comparison = diagnosis.comparison
     tick = 1 / (comparison.ticks_a_second or 1)
     unit = "s" if comparison.ticks_a_second else "ticks"
@@ -141,7 +136,7 @@ def timelines(diagnosis: Diagnosis) -> Figure:
     edges = np.linspace(0, max(1, longest), _BINS + 1)
     data = _lane_bars(comparison, lanes, edges, tick, unit)
     curves, in_ms = _delay_curves(diagnosis, tick, unit)
-    heights = [_LANE_HEIGHT * len(lanes), 150.0] if curves else [_LANE_HEIGHT * len(lanes)]
+    heights = [_LANE_HEIGHT * len(lanes), *([150.0] if curves else [])]
     panels = stacked(heights, 48)
     marks = [(one.kind, one.since * tick) for one in diagnosis.findings if one.since is not None]
     top, bottom = 56 + 18 * len(marks), 54
@@ -160,9 +155,8 @@ def timelines(diagnosis: Diagnosis) -> Figure:
     )
     # The legend stands above the names of the findings.
     figure["legend"] |= {"y": 1 + (8 + 18 * len(marks)) / (figure["height"] - top - bottom)}
-    figure["xaxis"] = axis(
-        f"time since the first event, {unit}", range=[0, edges[-1] * tick], anchor="y2" if curves else "y"
-    )
+    time_range, anchor = [0, edges[-1] * tick], "y2" if curves else "y"
+    figure["xaxis"] = axis(f"time since the first event, {unit}", range=time_range, anchor=anchor)
     figure["yaxis"] = axis(
         domain=panels[0],
         range=[len(lanes) - 0.5, -0.5],
@@ -173,9 +167,8 @@ def timelines(diagnosis: Diagnosis) -> Figure:
         showgrid=False,
     )
     if curves:
-        figure["yaxis2"] = axis(
-            f"delay, {'ms' if in_ms else unit}", domain=panels[1], zeroline=True, zerolinecolor="@axis"
-        )
+        delay = f"delay, {'ms' if in_ms else unit}"
+        figure["yaxis2"] = axis(delay, domain=panels[1], zeroline=True, zerolinecolor="@axis")
     return Figure(
         "diagnosis-timelines",
         [*data, *curves],
@@ -207,13 +200,10 @@ def lanes_of(comparison: Comparison) -> list[tuple[str, list[int]]]:
 
 
 def differences(here: Floats, theirs: Floats) -> tuple[Floats, Floats]:
-    """Return how many events are missing from and added to each interval, beyond what the references allow.
+    """Return how many events each interval lacks, and has too many, against the median of the references.
 
-    `here`: shape (intervals,). The trace's counts.
-    `theirs`: shape (references, intervals). What five neighbouring intervals hold together must leave their range by as
-    much again as they vary; with one, by the square root of its count. So events that only came a little earlier or
-    later are not a difference.
-    Result `missing`, `added`: shape (intervals,). Against the median of the references.
+    Counts of five neighbours together, (intervals,) and (references, intervals), must leave the references' range by as
+    much again as they vary, with one by its square root: a little earlier or later is no difference.
     """
 
     def around(counts: Floats) -> Floats:

@@ -1,7 +1,4 @@
-"""The diagnosis of a trace: compare it with references, search for anomalies, decide.
-
-Kamdem Kengne et al., "Distance-Based Trace Diagnosis for Multimedia Applications: Help me TED!", section IV.
-"""
+"""The diagnosis of a trace, section IV of the paper: compare it with references, search for anomalies, decide."""
 
 from __future__ import annotations
 
@@ -94,11 +91,9 @@ def _require_same_detail(reference: EventTrace, trace: EventTrace) -> None:
 def _require_same_pipeline(comparison: Comparison, references: Sequence[Occurrences], one: Occurrences) -> None:
     """Raise DataError where a trace is not of the references' pipeline.
 
-    Evidence is what sets it up, and elements or plugins that work throughout in one and are absent from the other. What
-    comes later may be missing, or new, because something went wrong.
+    Events that come after the set-up may be missing, or new, because something went wrong, and are no evidence.
     """
-    difference = _other_set_up(comparison, references, one) or _other_parts(comparison, references, one)
-    if difference:
+    if difference := _other_set_up(comparison, references, one) or _other_parts(comparison, references, one):
         raise DataError(
             f"{one.trace.name or 'the trace'} and {references[0].trace.name or 'the reference'} are of different "
             f"pipelines or programs: {difference}"
@@ -141,16 +136,11 @@ def _other_parts(comparison: Comparison, references: Sequence[Occurrences], one:
     """
     here, theirs = _parts(comparison, one), [_parts(comparison, reference) for reference in references]
     foreign = {part for part, (_, most) in here.items() if most >= RECURS and not any(part in each for each in theirs)}
-    lacking = {
-        part
-        for part in set.intersection(*(set(each) for each in theirs)) - set(here)
-        if all(each[part][1] >= RECURS for each in theirs)
-    }
+    common = set.intersection(*map(set, theirs)) - set(here)
+    lacking = {part for part in common if all(each[part][1] >= RECURS for each in theirs)}
     steady: list[int] = np.flatnonzero(comparison.steady).tolist()
-    starts = [min((one.times(number)[0] for number in steady), default=0) for one in references]
-    at_first = {
-        part for part in lacking if all(each[part][0] <= start for each, start in zip(theirs, starts, strict=True))
-    }
+    starts = [min((each.times(number)[0] for number in steady), default=0) for each in references]
+    at_first = any(all(each[part][0] <= start for each, start in zip(theirs, starts, strict=True)) for part in lacking)
     unexplained = at_first and _began(comparison, one) and not comparison.new_errors.any()
     if (foreign and lacking) or unexplained:
         return "; ".join([*_only("first", foreign), *_only("other", lacking)])
@@ -268,10 +258,9 @@ def diagnose(
         wanted = [kind for kind in wanted if not kind.needs_regular_events]
         notes.append(too_little)
     findings, visible, names = _looked_for(wanted, comparison, first_only=first_only)
-    if as_paper:
-        verdict: Verdict = "anomalous" if any(one.value > 0 for one in computed) else "clean"
-    else:
-        verdict = _verdict(findings, decided=not too_little)
+    verdict: Verdict = "undecided" if findings or (too_little and not as_paper) else "clean"
+    if any(one.decides for one in findings) or (as_paper and any(one.value > 0 for one in computed)):
+        verdict = "anomalous"
     return Diagnosis(
         verdict,
         tuple(findings),
@@ -326,17 +315,11 @@ def _require_choice(references: Sequence[EventTrace], distances: Sequence[str], 
 def _too_little(comparison: Comparison) -> str:
     """Return why nothing but a crash can be seen; empty where there is enough."""
     traces = [one.trace for one in [*comparison.references, comparison.observed]]
-    if any(one.reading is not None and one.reading.is_too_coarse for one in traces):
+    if any(one.reading and one.reading.is_too_coarse for one in traces):
         return "a log has no event of the level DEBUG or finer, so only a crash can be seen; record with GST_DEBUG=*:5"
     if not comparison.streams:
         return "no event type recurs steadily in the references, so only a crash can be seen; give longer traces"
     return ""
-
-
-def _verdict(findings: Sequence[Finding], *, decided: bool) -> Verdict:
-    if any(one.decides for one in findings):
-        return "anomalous"
-    return "clean" if decided and not findings else "undecided"
 
 
 def _notes(comparison: Comparison) -> list[str]:
@@ -348,7 +331,7 @@ def _notes(comparison: Comparison) -> list[str]:
         )
     for one in [*comparison.references, comparison.observed]:
         reading = one.trace.reading
-        if reading is not None and reading.lost_events:
+        if reading and reading.lost_events:
             notes.append(f"{one.trace.name}: the tracer itself lost {reading.lost_events:,} events")
     if comparison.new_errors.any() and not (comparison.endings & comparison.missing).any():
         reached = comparison.endings.any() and not _too_little(comparison)

@@ -112,10 +112,10 @@ def _script(one: EventTrace, other: EventTrace) -> float:
 
 def _forced(sparse: bool) -> Callable[[EventTrace, EventTrace], float]:
     def run(one: EventTrace, other: EventTrace) -> float:
-        from unperturbed.analysis.diagnosis.distances import temporal
+        from unperturbed.analysis.diagnosis.distances.temporal_search import cells_of
 
         weights = dict.fromkeys((*one.types, *other.types), Fraction(1))
-        cells = temporal._cells(one, other, weights, Fraction(2, 10**8), "gaps")
+        cells = cells_of(one, other, weights, Fraction(2, 10**8), "gaps")
         saved = dataclasses.replace(cells, is_sparse=sparse).saved()[-1]
         return float((cells.weights - 2 * int(saved)) * cells.unit / 2)
 

@@ -1,9 +1,8 @@
 """Traces abstracted into timestamped blocks of events, so that distances work on what events do together.
 
-Kamdem Kengne et al., "Distance-Based Trace Diagnosis for Multimedia Applications: Help me TED!", section V, "Discussion
-about abstract traces": a timestamped block is a pair (t, B), t the timestamp of the block's first event; the paper
-leaves the distances on such traces to future work, with the idea "to consider occurrence of a block as a strict
-sequence of events".
+The paper, section V: a timestamped block is a pair (t, B), t the timestamp of the block's first event. It leaves the
+distances on such traces to future work, with the idea "to consider occurrence of a block as a strict sequence of
+events".
 """
 
 from __future__ import annotations
@@ -139,8 +138,7 @@ def learn_blocks(traces: Sequence[EventTrace], *, longest: int = 64, most: int =
     meanings: list[tuple[int, ...]] = [(number,) for number in range(len(types))]
     for first, second in rules.tolist():
         meanings.append(meanings[first] + meanings[second])
-    learnt = [tuple(types[number] for number in meaning) for meaning in meanings[len(types) :]]
-    return tuple(dict.fromkeys(learnt))
+    return tuple(dict.fromkeys(tuple(types[number] for number in meaning) for meaning in meanings[len(types) :]))
 
 
 def _type_of(block: Block) -> EventType:
@@ -156,25 +154,23 @@ def _type_of(block: Block) -> EventType:
 
 def _numbered(types: tuple[EventType, ...], dictionary: Iterable[Sequence[EventType | str]]) -> list[tuple[int, ...]]:
     """Return the blocks that can occur, as numbers of types."""
-    numbers: dict[EventType | str, int] = {kind: number for number, kind in enumerate(types)}
-    named: dict[str, list[int]] = {}
+    numbers: dict[EventType | str, list[int]] = {}
     for number, kind in enumerate(types):
-        named.setdefault(kind.name, []).append(number)
+        numbers[kind] = [number]
+        numbers.setdefault(kind.name, []).append(number)
     blocks: dict[tuple[int, ...], None] = {}
     for position, block in enumerate(dictionary):
         if isinstance(block, str) or not len(block):
             raise DataError(f"block {position} of the dictionary is {block!r}; give a sequence of one event or more")
-        for event in block:
-            if isinstance(event, str) and len(named.get(event, ())) > 1:
+        meant = [numbers.get(event, []) for event in block]
+        for event, several in zip(block, meant, strict=True):
+            if len(several) > 1:
                 raise DataError(
                     f"block {position} of the dictionary names {event!r}, the name of several event types; give the "
                     "EventType"
                 )
-        block_numbers = [
-            named.get(event, [None])[0] if isinstance(event, str) else numbers.get(event) for event in block
-        ]
-        if len(block_numbers) > 1 and None not in block_numbers:
-            blocks[tuple(number for number in block_numbers if number is not None)] = None
+        if len(block) > 1 and all(meant):
+            blocks[tuple(number for (number,) in meant)] = None
     return list(blocks)
 
 

@@ -1,7 +1,6 @@
-"""The result of any distance, and the distances that count events: occurrence and dropping.
+"""The result of any distance, and the distances that count events: sections III-A, III-B and III-D of the paper.
 
-Kamdem Kengne et al., "Distance-Based Trace Diagnosis for Multimedia Applications: Help me TED!", sections III-A, III-B
-and III-D. An event type here is what the paper calls an event (an element of Σ).
+An event type here is what the paper calls an event (an element of Σ).
 """
 
 from __future__ import annotations
@@ -41,24 +40,21 @@ class EventDistance(Result):
 
     _page: ClassVar[str] = "unperturbed.analysis.diagnosis.page:render_distance"
     _called: ClassVar[str]
+    total: float
+    by_plugin: Mapping[str, float]
 
     @property
     def normalised(self) -> float:
         """The distance from 0 to 1; see `normalize`."""
-        return normalize(self._values()[0])
-
-    def _values(self) -> tuple[float, Mapping[str, float]]:
-        """Return the distance, and that of each plugin's events."""
-        raise NotImplementedError
+        return normalize(self.total)
 
     def headline(self) -> str:
         """Return name, value and normalised value in one line."""
-        return f"{self._called} distance {self._values()[0]:.6g} (normalised {self.normalised:.4f})"
+        return f"{self._called} distance {self.total:.6g} (normalised {self.normalised:.4f})"
 
     def tables(self) -> list[Table]:
         """Return the distance of each plugin, the largest first."""
-        by_plugin = self._values()[1]
-        ranked = sorted(by_plugin.items(), key=lambda item: -item[1])
+        ranked = sorted(self.by_plugin.items(), key=lambda item: -item[1])
         rows = [(plugin or "no plugin", f"{value:.6g}") for plugin, value in ranked]
         return [Table([Column("plugin"), Column("distance", "right")], rows)] if rows else []
 
@@ -66,14 +62,13 @@ class EventDistance(Result):
         """Return a row for each plugin."""
         import polars as pl  # noqa: PLC0415  slow to load
 
-        by_plugin = self._values()[1]
-        columns = {"plugin": list(by_plugin), "distance": [float(value) for value in by_plugin.values()]}
+        columns = {"plugin": list(self.by_plugin), "distance": [float(value) for value in self.by_plugin.values()]}
         return pl.DataFrame(columns, {"plugin": pl.String, "distance": pl.Float64})
 
     def to_dict(self) -> dict[str, Any]:
         """Return the distance as plain data, ready for JSON."""
-        total, by_plugin = self._values()
-        return {"distance": self._called, "value": total, "normalised": self.normalised, "by_plugin": dict(by_plugin)}
+        values = {"value": self.total, "normalised": self.normalised, "by_plugin": dict(self.by_plugin)}
+        return {"distance": self._called, **values}
 
 
 EXPERIMENTS_THETA = 0.25
@@ -99,15 +94,12 @@ class TypeCounts:
     @property
     def ratios(self) -> NDArray[np.float64]:
         """occ_ratio of definition 1, from 0 to 1: shape (types,). 0 for a type that one trace lacks."""
-        fewer, more = np.minimum(self.reference, self.trace), np.maximum(self.reference, self.trace)
-        ratios: NDArray[np.float64] = fewer / more
-        return ratios
+        return np.asarray(np.minimum(self.reference, self.trace) / np.maximum(self.reference, self.trace))
 
     @property
     def one_sided(self) -> NDArray[np.bool_]:
         """Which types only one trace has: shape (types,)."""
-        only: NDArray[np.bool_] = (self.reference == 0) | (self.trace == 0)
-        return only
+        return np.asarray((self.reference == 0) | (self.trace == 0))
 
 
 def count_types(reference: EventTrace, trace: EventTrace) -> TypeCounts:
@@ -136,12 +128,9 @@ class _CountedDistance(EventDistance):
     counts: TypeCounts
 
     @property
-    def total(self) -> int:
+    def total(self) -> int:  # type: ignore[override]  a frozen class: nobody sets it
         """The distance."""
         return len(self.types)
-
-    def _values(self) -> tuple[int, Mapping[str, int]]:
-        return self.total, self.by_plugin
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -1,7 +1,5 @@
 """The compiled loops of the temporal distance, and of blocks.
 
-The temporal distance goes through all cells at once on vectors, or through the cells where events match alone.
-
 Where e_i ≠ f_j, definition 4 asks the diagonal step the cost of a deletion and an insertion, which the two other steps
 give anyhow. So a distance is what all deletions and insertions cost, less what matches save. The *saving* of a matching
 cell is w(e_i) + w(f_j) less its cost in time, and no less than 0; the most that the first i and the first j events can
@@ -9,12 +7,11 @@ save together is
 
     s(i, j) = max(s(i − 1, j), s(i, j − 1), s(i − 1, j − 1) + saving(i, j)).
 
-All numbers are whole (`Cells` chooses their unit), so that every way to compute them gives the same to the
-last bit.
+All numbers are whole (`Cells` chooses their unit), so that every way to compute them gives the same to the last bit.
 
-`dense` goes through all cells, by anti-diagonals of a strip of rows. It carries differences, v(i, j) = s(i, j) − s(i −
-1, j) and h(i, j) = s(i, j) − s(i, j − 1), which lie between 0 and the largest saving however long the traces are, and
-so mostly fit 32 bits:
+`dense` goes through all cells on vectors, by anti-diagonals of a strip of rows. It carries differences, v(i, j) =
+s(i, j) − s(i − 1, j) and h(i, j) = s(i, j) − s(i, j − 1), which lie between 0 and the largest saving however long the
+traces are, and so mostly fit 32 bits:
 
     z = max(h(i − 1, j), v(i, j − 1), saving(i, j));   v(i, j) = z − h(i − 1, j);   h(i, j) = z − v(i, j − 1).
 
@@ -23,8 +20,6 @@ neighbours in all arrays, and the loop over them becomes one over vectors. Cells
 nothing and are left out.
 
 `sparse` goes through matching cells alone, row by row, with the running maxima of a Fenwick tree over the columns.
-
-Of blocks, `recurring_pairs` makes recurring pairs one token, and `cover` covers a trace by the fewest blocks.
 """
 
 from __future__ import annotations
@@ -114,13 +109,8 @@ def dense(
 ) -> int:
     """Compute the most that all rows save with the first columns, for each number of columns.
 
-    `kinds`, `other_kinds`: int32, shape (rows,), (columns,). Types of events, of rows and columns.
-    `values`, `other_values`: int64, shape (rows,), (columns,). A match of row i and column j costs |values[i] −
-    other_values[j]|. What lies in one strip spans less than the type of `h` holds, less twice the largest reach.
-    `reach`: int64, shape (rows,). What the match of a row saves where it costs nothing.
-    `own`: int64, shape (rows,) or (0,). What the match of row i with column i + `shift` costs instead; empty where all
-    cells are alike.
-    `band`: int64, shape (2,). The least and the largest column less row that can match.
+    `Cells` says what the arguments are; `own` is empty where no cell has a cost of its own. What lies in one strip
+    spans less than the type of `h` holds, less twice the largest reach.
     `h`: int32 or int64, shape (columns,). Zeros; filled with the differences s(rows, j) − s(rows, j − 1), the last
     column first.
     """
@@ -223,10 +213,7 @@ def sparse(
     band: Any,
     ordered: bool,
 ) -> Any:
-    """Compute what `dense` does from matching cells alone.
-
-    Result: int64, shape (columns + 1,). S(rows, j) for j = 0 … columns.
-    """
+    """Compute s(rows, j) for j = 0 … columns from matching cells alone: int64, shape (columns + 1,)."""
     rows, columns = len(kinds), len(other_kinds)
     columns_of, starts = _columns_by_type(other_kinds, kinds.max() + 1)
     values_of = other_values[columns_of]
@@ -259,11 +246,7 @@ def sparse(
 
 
 def useful_matches(kinds: Any, values: Any, reach: Any, other_kinds: Any, other_values: Any) -> Any:
-    """Count cells of equal types, and among them those that save something.
-
-    `other_kinds`, `other_values`: As for `dense`, but sorted by type, then by value.
-    Result `matching`, `useful`: Cells of equal types, and those that cost less than they save.
-    """
+    """Count cells of equal types, and those that save something; columns are sorted by type, then by value."""
     matching, useful = 0, 0
     for row in range(len(kinds)):
         begin, end = _bounds(other_kinds, kinds[row], kinds[row])
@@ -284,11 +267,10 @@ def steps(
     band: Any,
     matched: Any,
 ) -> Any:
-    """Find a path that saves most, with a byte a cell.
+    """Find a path that saves most, with a byte a cell, and return its savings.
 
-    `matched`: array of int64, shape (rows,). Filled with the column of each row, −1 for those that are deleted. Of
-    paths that save the same it is the one that, seen from the end, matches as soon as it can.
-    Result: The savings.
+    `matched`: int64, shape (rows,). Filled with the column of each row, −1 for those that are deleted. Of paths that
+    save the same it is the one that, seen from the end, matches as soon as it can.
     """
     rows, columns = len(kinds), len(other_kinds)
     # Needleman–Wunsch on savings: row_above[j + 1] is the most that rows 0 … i − 1 save with columns 0 … j, before is
@@ -338,10 +320,9 @@ def _count(counts: Any, first: Any, second: Any, more: int) -> None:
 def recurring_pairs(tokens: Any, types: int, longest: int, most: int) -> Any:
     """Replace the most frequent pair of neighbours by a new token, as long as the description gets shorter (Re-Pair).
 
-    The description is the tokens and the two of each rule, at log₂ of the number of different tokens each.
-
-    `tokens`: array of int32, shape (tokens,). Types of events, from 0; −1 after each trace. It is overwritten.
-    Result: array of int32, shape (rules, 2). The pair that each token from `types` on represents.
+    The description is the tokens and the two of each rule, at log₂ of the number of different tokens each. `tokens`
+    (int32) has types of events from 0, and −1 after each trace; it is overwritten.
+    Result: int32, shape (rules, 2). The pair that each token from `types` on represents.
     """
     rules = np.empty((most, 2), np.int32)
     lengths = np.ones(types + most, np.int64)
@@ -392,13 +373,9 @@ def recurring_pairs(tokens: Any, types: int, longest: int, most: int) -> Any:
 def cover(events: Any, types: int, edges: Any, targets: Any, block_of: Any) -> Any:
     """Cut a trace into the fewest blocks and single events; of equally few, the first block is the longest.
 
-    `events`: array of int32, shape (events,). Types of the trace's events.
-    `edges`: array of int64, shape (edges,). Of a prefix tree of the blocks, sorted: node × types + event. The root is
-    0.
-    `targets`: array of int32, shape (edges,). The node to which each edge leads.
-    `block_of`: array of int32, shape (nodes,). The block that ends at a node, −1 where none does.
-    Result `starts`: int64, shape (blocks,). The first event of each block.
-    Result `blocks`: int32, shape (blocks,). Which block it is, −1 for a single event.
+    `edges`: int64. Of a prefix tree of the blocks with the root 0, sorted: node × types + event; `targets` (int32) has
+    the node to which each leads, `block_of` (int32) the block that ends at each node, −1 where none does.
+    Result: int64, int32, shape (blocks,). The first event of each block, and which block it is, −1 for a single event.
     """
     size = len(events)
     fewest, taken, chosen = np.zeros(size + 1, np.int64), np.ones(size, np.int64), np.full(size, -1, np.int32)

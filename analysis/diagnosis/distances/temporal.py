@@ -1,7 +1,6 @@
 """The temporal distance: what it costs to turn one trace into the other by deleting, inserting and moving events.
 
-Kamdem Kengne et al., "Distance-Based Trace Diagnosis for Multimedia Applications: Help me TED!", section III-C,
-definition 4, and the distance of Mannila and Ronkainen that it adapts.
+Section III-C of the paper, definition 4, and the distance of Mannila and Ronkainen that it adapts.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ from numpy.typing import NDArray
 
 from unperturbed.analysis.diagnosis.distances.counts import EventDistance, require_one_unit
 from unperturbed.analysis.diagnosis.distances.temporal_search import (
-    Cells,
     CheapestPath,
     Variant,
     best_matches,
@@ -107,7 +105,7 @@ class EditScript:
         costs = self._edits()
         moved = np.bincount(self.reference.events[self.matches[:, 0]], self.match_costs, len(self.reference.types))
         for kind, cost in zip(self.reference.types, moved.tolist(), strict=True):
-            costs[kind] = costs.get(kind, 0.0) + cost
+            costs[kind] += cost
         return dict(sorted(((kind, cost) for kind, cost in costs.items() if cost), key=lambda item: -item[1]))
 
     def operations(self, *, least_cost: float = 0.0) -> Iterator[Operation]:
@@ -136,10 +134,9 @@ class EditScript:
     def _edits(self) -> dict[EventType, float]:
         costs: dict[EventType, float] = {}
         for trace, numbers in ((self.reference, self.deleted), (self.trace, self.inserted)):
-            for kind, number in zip(
-                trace.types, np.bincount(trace.events[numbers], minlength=len(trace.types)), strict=True
-            ):
-                costs[kind] = costs.get(kind, 0.0) + int(number) * self.weights[kind]
+            counts = np.bincount(trace.events[numbers], minlength=len(trace.types)).tolist()
+            for kind, number in zip(trace.types, counts, strict=True):
+                costs[kind] = costs.get(kind, 0.0) + number * self.weights[kind]
         return costs
 
 
@@ -171,9 +168,6 @@ class TemporalDistance(EventDistance):
     _traces: tuple[EventTrace, EventTrace]
     _path: CheapestPath | None
     _weights: Mapping[EventType, float]
-
-    def _values(self) -> tuple[float, Mapping[str, float]]:
-        return self.total, self.by_plugin
 
     def script(self) -> EditScript:
         """Return operations that cost `total`, in twice the time of the distance and in memory linear in the traces.
@@ -283,33 +277,18 @@ def temporal_distance(
     plugins = tuple(dict.fromkeys(kind.plugin for kind in types)) if per_plugin else ()
 
     def compare(one: EventTrace, other: EventTrace) -> CheapestPath:
-        return search(_cells(one, other, weights, each_tick, variant), band)
+        return search(cells_of(one, other, weights, each_tick, variant), band)
 
     whole = None if per_plugin == "only" else compare(reference, trace)
-    if whole is not None and len(plugins) == 1:
+    if whole and len(plugins) == 1:
         parts = {plugins[0]: whole}
     else:
         parts = {plugin: compare(reference.of(plugin), trace.of(plugin)) for plugin in plugins}
     by_plugin = {plugin: part.cost for plugin, part in parts.items()}
-    total = sum(by_plugin.values()) if whole is None else whole.cost
-    exact = all(part.exact for part in (*parts.values(), *([] if whole is None else [whole])))
+    total = whole.cost if whole else sum(by_plugin.values())
+    exact = all(part.exact for part in (*parts.values(), whole) if part)
     as_floats = {kind: float(of_type) for kind, of_type in weights.items()}
     return TemporalDistance(total, by_plugin, variant, float(each_tick), exact, (reference, trace), whole, as_floats)
-
-
-def _cells(
-    reference: EventTrace,
-    trace: EventTrace,
-    weights: Mapping[EventType, Fraction],
-    move_cost: Fraction,
-    variant: Variant,
-) -> Cells:
-    types, (ids, other_ids) = shared_ids((reference, trace))
-    if variant == "mannila":
-        times, other_times = reference.timestamps, trace.timestamps
-    else:
-        times, other_times = reference.since_start, trace.since_start
-    return cells_of((ids, times), (other_ids, other_times), [weights[kind] for kind in types], move_cost, variant)
 
 
 def _fraction(value: float | Fraction, what: str) -> Fraction:
@@ -329,8 +308,7 @@ def _fraction(value: float | Fraction, what: str) -> Fraction:
 
 def _weights(types: tuple[EventType, ...], weight: float | Mapping[str, float]) -> dict[EventType, Fraction]:
     if not isinstance(weight, Mapping):
-        same = _fraction(weight, "the weight of all events")
-        return dict.fromkeys(types, same)
+        return dict.fromkeys(types, _fraction(weight, "the weight of all events"))
     return {kind: _fraction(weight.get(kind.name, 1.0), f"the weight of {kind.name}") for kind in types}
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unperturbed.analysis.compiling import compiled
+from unperturbed.analysis.diagnosis.events import EventTrace, EventType, shared_ids
 from unperturbed.errors import DataError
 
 Variant = Literal["gaps", "paper", "mannila"]
@@ -28,7 +29,7 @@ _Kinds = NDArray[np.int32]
 _MODULE = "unperturbed.analysis.diagnosis.distances.kernels"
 _EVENTS = "const int32[::1], const int64[::1], const int64[::1], const int32[::1], const int64[::1]"
 _DENSE = f"{_EVENTS}, const int64[::1], int64, const int64[::1], boolean"
-_SPARSE = (f"{_EVENTS}, const int64[::1], int64, const int64[::1], boolean",)
+_SPARSE = (_DENSE,)
 _STEPS = (f"{_EVENTS}, const int64[::1], int64, const int64[::1], int64[::1]",)
 _STRIP_ROWS = 1024
 """As in the kernels, whose module loads the compiler."""
@@ -138,18 +139,16 @@ class Cells:
 
 
 def cells_of(
-    reference: tuple[_Kinds, _Whole],
-    trace: tuple[_Kinds, _Whole],
-    weights: list[Fraction],
+    reference: EventTrace,
+    trace: EventTrace,
+    weight_of: Mapping[EventType, Fraction],
     move_cost: Fraction,
     variant: Variant,
 ) -> Cells:
-    """Return the cells of two traces.
-
-    `reference`, `trace`: Types (int32), numbered alike in both, and timestamps (int64) of the events, from the
-    variant's origin on.
-    """
-    (kinds, times), (other_kinds, other_times) = reference, trace
+    """Return the cells of two traces."""
+    types, (kinds, other_kinds) = shared_ids((reference, trace))
+    weights = [weight_of[kind] for kind in types]
+    times, other_times = (one.timestamps if variant == "mannila" else one.since_start for one in (reference, trace))
     gaps, other_gaps = np.diff(times, prepend=times[:1]), np.diff(other_times, prepend=other_times[:1])
     same_number = min(len(kinds), len(other_kinds))
     own = np.abs(gaps[:same_number] - other_gaps[:same_number]) if variant == "paper" else gaps[:0]
@@ -161,11 +160,8 @@ def cells_of(
     values, other_values, own = (values - origin) * tick, (other_values - origin) * tick, own * tick
     # A common divisor of everything makes numbers smaller: timestamps in ns are often whole µs.
     present = reach_of[occurring > 0]
-    divisor = int(
-        np.gcd.reduce(
-            np.concatenate((np.diff(values), np.diff(other_values), own, present, values[:1] - other_values[:1]))
-        )
-    )
+    apart = np.diff(values), np.diff(other_values), own, present, values[:1] - other_values[:1]
+    divisor = int(np.gcd.reduce(np.concatenate(apart)))
     if divisor > 1:
         start = values[0] if len(values) else 0
         values, other_values, own = (values - start) // divisor, (other_values - start) // divisor, own // divisor
@@ -174,8 +170,8 @@ def cells_of(
     if variant == "gaps":
         values, other_values = _without_holes(values, other_values, widest)
     ordered = variant != "gaps"
-    if len(own) < len(kinds) and variant == "paper":
-        own = np.concatenate((own, np.zeros(len(kinds) - len(own), dtype=np.int64)))
+    if variant == "paper":
+        own = np.pad(own, (0, len(kinds) - len(own)))
     cells = Cells(
         kinds,
         np.ascontiguousarray(values),
@@ -195,7 +191,7 @@ def cells_of(
 
 def _span(values: _Whole, other_values: _Whole) -> int:
     both = np.concatenate((values, other_values))
-    return int(both.max() - both.min()) if len(both) else 0
+    return int(np.ptp(both)) if len(both) else 0
 
 
 def _strip_span(values: _Whole, other_values: _Whole, ordered: bool) -> int:
@@ -233,10 +229,9 @@ def _whole_costs(
 
 
 def _without_holes(values: _Whole, other_values: _Whole, widest: int) -> tuple[_Whole, _Whole]:
-    """Return values with the same differences where they are below `widest`, and no smaller than it elsewhere.
+    """Return values with the same differences below `widest`; longer pauses, which no match reaches over, get shorter.
 
-    What lies between two neighbouring values further apart than any match reaches is cut out, so that one long pause
-    does not make all numbers large.
+    So one long pause does not make all numbers large.
     """
     distinct, places = np.unique(np.concatenate((values, other_values)), return_inverse=True)
     closer = np.concatenate(([0], np.cumsum(np.minimum(np.diff(distinct), widest))))[: len(distinct)].astype(np.int64)
@@ -249,12 +244,10 @@ def _is_sparse(cells: Cells) -> bool:
     rows, columns = cells.shape
     if not rows or not columns:
         return False
-    of_type = [
-        np.bincount(kinds, minlength=int(max(cells.kinds.max(), cells.other_kinds.max())) + 1)
-        for kinds in (cells.kinds, cells.other_kinds)
-    ]
+    types = int(max(cells.kinds.max(), cells.other_kinds.max())) + 1
+    row_counts, column_counts = (np.bincount(kinds, minlength=types) for kinds in (cells.kinds, cells.other_kinds))
     dense = _DENSE_S * (1 if cells.narrow else 2) * _cells_in_windows(cells)
-    matching = float(np.dot(of_type[0].astype(float), of_type[1].astype(float)))
+    matching = float(np.dot(row_counts.astype(float), column_counts.astype(float)))
     if _USEFUL_S * matching < dense:
         return True
     if not cells.ordered and _MATCHING_S * matching > dense:
@@ -310,10 +303,9 @@ def search(cells: Cells, band: int | None) -> CheapestPath:
     """Return what is saved at most, in a band or, without one, in all cells.
 
     A way that leaves the band |column − row| ≤ band (wider by the difference in length) holds at least band + 1
-    deletions and as many insertions, beside those that the difference in length asks for. Where the cheapest way inside
-    costs no more than they do it is the cheapest of all. Without a band, bands that widen are tried before all cells
-    are: two long traces that differ little take time in proportion to their length (cf. Wu et al., the paper's
-    reference [13]).
+    deletions and as many insertions more; a way inside that costs no more is the cheapest of all. Without a band, ever
+    wider ones are tried before all cells: traces that differ little take time in proportion to their length (cf. Wu et
+    al., the paper's reference [13]).
     """
     rows, columns = cells.shape
     if band is not None:
@@ -344,17 +336,11 @@ def _saved(cells: Cells) -> int:
     """Return what is saved at most; what both ends match at no cost is not searched."""
     inner, start, end = _inner(cells)
     saved = int(cells.reach[:start].sum()) + int(cells.reach[cells.shape[0] - end :].sum())
-    if min(inner.shape):
-        saved += int(inner.saved()[-1])
-    return saved
+    return saved + (int(inner.saved()[-1]) if min(inner.shape) else 0)
 
 
 def _inner(cells: Cells) -> tuple[Cells, int, int]:
-    """Return the cells between the ends that match at no cost, and how many match at the start and at the end.
-
-    An event that matches the one at the same end at no cost saves all it can: whatever else one of both were matched
-    with could be exchanged for it.
-    """
+    """Return the cells between the ends that match at no cost, which saves most, and the two ends' lengths."""
     rows, columns = cells.shape
     start = cells.same_at_the_start()
     end = cells.part(slice(start, rows), slice(start, columns)).backwards.same_at_the_start()
@@ -364,8 +350,8 @@ def _inner(cells: Cells) -> tuple[Cells, int, int]:
 def best_matches(path: CheapestPath) -> NDArray[np.int64]:
     """Return rows and columns that match on a path that saves most: int64, shape (matches, 2).
 
-    Hirschberg's way: where the cheapest path crosses the middle row is known from what the rows above save with the
-    first columns and those below with the last ones. Memory is linear, and each cell is computed twice on average.
+    Hirschberg's way: what the rows above save with the first columns, and those below with the last ones, tells where
+    the path crosses the middle row. Memory is linear, and each cell is computed twice on average.
     """
     cells = path.cells
     rows, columns = cells.shape

@@ -1,13 +1,11 @@
 """Kinds of anomaly: what a kind is, and what kinds share. Each module here has one or more of them.
 
-Kamdem Kengne et al., "Distance-Based Trace Diagnosis for Multimedia Applications: Help me TED!", section II-B, names
-three: desynchronisation, player crash, slow streaming; lost events and slow phases are added here. The paper takes any
-distance above 0 for an anomaly. Clean runs of real pipelines are not at distance 0 of each other; so a kind measures
-the physical effect and compares it with the references' own noise.
+The paper, section II-B, names three: desynchronisation, player crash, slow streaming; lost events and slow phases are
+added here. It takes any distance above 0 for an anomaly, but clean runs of real pipelines are not at distance 0 of each
+other; so a kind measures the physical effect and compares it with the references' own noise.
 
-A kind is a class that derives from `Kind`; all modules of this package are searched for them. Another distribution adds
-a kind by an entry point in the group `unperturbed.anomaly_kinds`; one that is used once is given to
-`diagnose(kinds=…)`.
+A kind is a class of a module here, one by an entry point of another distribution in the group
+`unperturbed.anomaly_kinds`, or, to be used once, one that is given to `diagnose(kinds=…)`.
 """
 
 from __future__ import annotations
@@ -77,17 +75,7 @@ def anomaly_kinds() -> dict[str, Kind]:
     return {name: kind() for name, kind in sorted(classes.items(), key=lambda item: item[1].rank)}
 
 
-def furthest_share(comparison: Comparison) -> float:
-    """Return the played share of the stream that got furthest; 0 where there is none."""
-    return max(comparison.played.values(), default=0.0)
-
-
 def where_of(events: Iterable[EventType]) -> tuple[str, str]:
     """Return plugin and element of the first event that has an element, or else of the first."""
     listed = sorted(events, key=lambda event: not event.element)  # stable
     return (listed[0].plugin, listed[0].element) if listed else ("", "")
-
-
-def confidence_of(comparison: Comparison) -> Literal["full", "weaker"]:
-    """Return how reliable a finding is: with one reference, how much clean runs vary is not known."""
-    return "full" if len(comparison.references) > 1 else "weaker"

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from unperturbed.analysis.diagnosis.comparison import Comparison, Occurrences
+from unperturbed.analysis.diagnosis.comparison import Comparison
 from unperturbed.analysis.diagnosis.findings import Finding, Visible, carriers_of
-from unperturbed.analysis.diagnosis.kinds import DistanceName, Kind, furthest_share, where_of
+from unperturbed.analysis.diagnosis.kinds import DistanceName, Kind, where_of
 
 _AS_MUCH_SHORTER = 0.3
 """Share by which missing events and missing time may differ in a run that had less to play."""
@@ -72,9 +71,13 @@ class Crash(Kind):
         if not weights.any():
             weights = np.where(comparison.steady, np.maximum(0, -comparison.excess), 0)
         carriers = carriers_of(comparison, weights, comparison.observed.counts - comparison.lowest)
-        since, kind = _first(comparison, errors)
-        if since is None:
-            since = round(comparison.span[1] and _last(comparison))
+        observed, where = comparison.observed, [one.event for one in carriers]
+        if errors.any():
+            since, number = min((int(observed.times(one)[0]), one) for one in np.flatnonzero(errors).tolist())
+            where = [comparison.types[number]]
+        else:
+            played = [number for stream in comparison.streams for number in stream.numbers if observed.counts[number]]
+            since = int(max(observed.times(number)[-1] for number in played)) if comparison.span[1] else 0
         return Finding(
             self.name,
             f"{how} at {reached:.0%} of the way",
@@ -85,7 +88,7 @@ class Crash(Kind):
                 "new_error_types": float(errors.sum()),
             },
             since,
-            *(where_of([comparison.types[kind]]) if kind is not None else where_of(one.event for one in carriers)),
+            *where_of(where),
             carriers,
             measured,
             threshold,
@@ -101,25 +104,23 @@ class Crash(Kind):
                 return ()
             size, reason = 1 - _shortest_of_references(comparison), "references differ in length by half of it"
         else:
-            size = max(self._end_begins(comparison, reference) for reference in comparison.references)
-            reason = "half of the event types that end every reference come there"
+            endings: list[int] = np.flatnonzero(comparison.endings).tolist()
+            needed = math.ceil(self.endings_missing * len(endings))
+            shares = []
+            for one in comparison.references:
+                firsts = sorted(int(one.times(number)[0]) for number in endings)
+                shares.append(1 - firsts[-needed] / max(1, one.trace.duration))
+            size, reason = max(shares), "half of the event types that end every reference come there"
         return (Visible(self.name, "early end", size, _WAY, None, None, reason),)
-
-    def _end_begins(self, comparison: Comparison, one: Occurrences) -> float:
-        """Return the share of a reference from when half of the types that end it are still to come."""
-        firsts = np.sort([one.times(number)[0] for number in np.flatnonzero(comparison.endings).tolist()])
-        needed = math.ceil(self.endings_missing * len(firsts))
-        return 1 - float(firsts[-needed]) / max(1, one.trace.duration)
 
     def _has_less_to_play(self, comparison: Comparison) -> bool:
         """Return whether nearly all recurring types are shortened alike, in number and in time.
 
         Where events are lost, those of earlier elements stay complete.
         """
-        reached, (shortest, here) = furthest_share(comparison), comparison.span
-        if not self._is_shorter(comparison) or abs(here / max(1.0, shortest) - reached) > _AS_MUCH_SHORTER * (
-            1 - reached
-        ):
+        reached, (shortest, here) = comparison.furthest, comparison.span
+        apart = abs(here / max(1.0, shortest) - reached)
+        if not self._is_shorter(comparison) or apart > _AS_MUCH_SHORTER * (1 - reached):
             return False
         played = list(filter(comparison.recurs_throughout, np.flatnonzero(comparison.steady).tolist()))
         expected = reached * comparison.lowest[played]
@@ -127,12 +128,11 @@ class Crash(Kind):
         return float((difference <= np.maximum(2, 0.1 * expected)).mean()) >= self.alike
 
     def _is_shorter(self, comparison: Comparison) -> bool:
-        if not comparison.streams or max(comparison.played.values()) >= 1:
+        reached, (shortest, here) = comparison.furthest, comparison.span
+        if not comparison.streams or reached == 1:
             return False
-        reached = furthest_share(comparison)
         if not reached:
             return True
-        shortest, here = comparison.span
         same_pace = abs(here / shortest / reached - 1) <= self.pace_change
         return reached < _shortest_of_references(comparison) and here < shortest and same_pace
 
@@ -144,7 +144,7 @@ def played_by_all(comparison: Comparison) -> float:
 
 def _reached(comparison: Comparison) -> float:
     """Return the share of its way that the run got; of its time, where that is less or nothing recurs."""
-    in_time, share = min(1.0, comparison.observed.trace.duration / comparison.duration), furthest_share(comparison)
+    in_time, share = min(1.0, comparison.observed.trace.duration / comparison.duration), comparison.furthest
     return min(share, in_time) if share == 1 else share or in_time
 
 
@@ -159,14 +159,3 @@ def _ended_early(comparison: Comparison) -> bool:
     """Return whether a trace is shorter by a tenth than every reference, and by more than these differ."""
     lengths = [one.trace.duration for one in comparison.references]
     return comparison.observed.trace.duration < min(lengths) - max(_EARLY * min(lengths), max(lengths) - min(lengths))
-
-
-def _first(comparison: Comparison, flags: NDArray[np.bool_]) -> tuple[int | None, int | None]:
-    """Return when a flagged type first occurs in the trace, and which."""
-    firsts = [(int(comparison.observed.times(int(number))[0]), int(number)) for number in np.flatnonzero(flags)]
-    return min(firsts) if firsts else (None, None)
-
-
-def _last(comparison: Comparison) -> float:
-    times = [comparison.observed.times(number) for stream in comparison.streams for number in stream.numbers]
-    return max((float(each[-1]) for each in times if len(each)), default=float(comparison.observed.trace.duration))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import combinations
 from typing import ClassVar
@@ -11,9 +11,8 @@ from typing import ClassVar
 import numpy as np
 
 from unperturbed.analysis.diagnosis.comparison import Comparison, Floats, Stream
-from unperturbed.analysis.diagnosis.events import EventTrace, EventType
 from unperturbed.analysis.diagnosis.findings import CERTAIN_FACTOR, Finding, Visible, carriers_of
-from unperturbed.analysis.diagnosis.kinds import DistanceName, Kind, confidence_of, where_of
+from unperturbed.analysis.diagnosis.kinds import DistanceName, Kind, where_of
 from unperturbed.analysis.diagnosis.kinds.crash import played_by_all
 
 _GUESSED_SHARE = 0.25
@@ -40,7 +39,7 @@ class _Delay(Kind):
         return (Visible(self.name, self._change, size, self._unit, floor, self.strictness * least),)
 
     def _limits(self, comparison: Comparison) -> tuple[float | None, float, float]:
-        """Return the references' largest delay, None with one, the least that counts, and the threshold of both."""
+        """Return the references' largest delay (None with one), the least that counts, and the threshold of both."""
         floor = comparison.noise_floor(self._largest)
         least = comparison.ticks(self.least_s, self.least_share)
         return floor, least, max(least, comparison.floor_factor * (floor or 0.0))
@@ -58,8 +57,7 @@ class Desynchronisation(_Delay):
     """One stream comes later against another than in the references.
 
     The paper takes the occurrence distance: sinks log other events when they are late. That says neither which stream
-    nor by how much, and does not see an offset that no sink notices. Here two streams' delays are compared;
-    `diagnose(distances=["occurrence"])` computes the paper's distance.
+    nor by how much, and does not see an offset that no sink notices. Here two streams' delays are compared.
 
     Attributes
     ----------
@@ -90,11 +88,9 @@ class Desynchronisation(_Delay):
         """Return the two streams that are furthest apart."""
         floor, least, limit = self._limits(comparison)
         measured, pair = self._worst(comparison)
-        if pair is None:
-            return None
         reached = played_by_all(comparison)
         threshold = self._threshold(comparison, limit, pair, reached)
-        if measured <= threshold:
+        if not pair or measured <= threshold:
             return None
         offset = self._offset(comparison, *pair, reached)
         late, early = pair if offset[np.argmax(np.abs(offset))] > 0 else pair[::-1]
@@ -114,7 +110,7 @@ class Desynchronisation(_Delay):
             threshold,
             self._unit,
             floor,
-            confidence_of(comparison),
+            "weaker" if floor is None else "full",
             certain_from=0.0 if floor is not None else CERTAIN_FACTOR * self.strictness * 2 * least,
         )
 
@@ -125,9 +121,9 @@ class Desynchronisation(_Delay):
     def _largest(self, comparison: Comparison) -> float:
         return self._worst(comparison)[0]
 
-    def _worst(self, comparison: Comparison) -> tuple[float, tuple[Stream, Stream] | None]:
-        """Return the largest offset between two streams, and these; 0 and None where there is none."""
-        worst: tuple[float, tuple[Stream, Stream] | None] = (0.0, None)
+    def _worst(self, comparison: Comparison) -> tuple[float, tuple[Stream, ...]]:
+        """Return the largest offset between two streams, and these two; 0 and none where there is no offset."""
+        worst: tuple[float, tuple[Stream, ...]] = (0.0, ())
         reached = played_by_all(comparison) if len(comparison.streams) > 1 else 1.0
         for pair in combinations(comparison.streams, 2):
             largest = float(np.abs(self._offset(comparison, *pair, reached)).max())
@@ -212,7 +208,7 @@ class SlowStreaming(_Delay):
             threshold,
             self._unit,
             floor,
-            confidence_of(comparison),
+            "weaker" if floor is None else "full",
             certain_from=0.0 if floor is not None else CERTAIN_FACTOR * guessed,
         )
 
@@ -231,25 +227,14 @@ class SlowStreaming(_Delay):
 
 
 def _grown_gaps(comparison: Comparison) -> Floats:
-    """Return by how much the time before the events of each type grew beyond all references: shape (types,) [ticks].
+    """Return by how much the waits for the events of each type grew beyond all references: shape (types,) [ticks].
 
-    Of steady types the time since the event before, added up over a type's events; of all that references have, single
-    waits that are longer than the longest one there, so that a stall is seen that is made up for.
+    Of steady types all waits together; of all that references have, single waits that are longer than the longest one
+    there, so that a stall is seen that is made up for.
     """
-    theirs = [_gaps(reference.trace, comparison.types) for reference in comparison.references]
-    totals, longest = (np.max([gaps[which] for gaps in theirs], axis=0) for which in (0, 1))
-    here, _, beyond = _gaps(comparison.observed.trace, comparison.types, longest)
-    grown = np.where(comparison.steady, np.maximum(0, here - totals), 0.0)
+    nothing = np.zeros(len(comparison.types))
+    sums = np.max([one.waits_beyond(nothing) for one in comparison.references], axis=0)
+    longest = np.max([one.longest_waits() for one in comparison.references], axis=0)
+    grown = np.where(comparison.steady, np.maximum(0, comparison.observed.waits_beyond(nothing) - sums), 0.0)
+    beyond = comparison.observed.waits_beyond(longest)
     return np.asarray(np.where(comparison.lowest > 0, np.maximum(grown, beyond), 0.0))
-
-
-def _gaps(trace: EventTrace, types: Sequence[EventType], usual: Floats | None = None) -> tuple[Floats, Floats, Floats]:
-    """Return the ticks before each type's events: sum, longest, and the sum beyond `usual`, each of shape (types,)."""
-    index = {kind: number for number, kind in enumerate(types)}
-    numbers = np.array([index[kind] for kind in trace.types], np.int64)[trace.events]
-    gaps = np.diff(trace.timestamps, prepend=trace.timestamps[:1]).astype(np.float64)
-    longest = np.zeros(len(types))
-    np.maximum.at(longest, numbers, gaps)
-    excess = np.zeros(len(gaps)) if usual is None else np.maximum(0, gaps - usual[numbers])
-    totals = [np.bincount(numbers, weights, len(types)).astype(np.float64) for weights in (gaps, excess)]
-    return totals[0], longest, totals[1]

@@ -12,7 +12,7 @@ import numpy as np
 from unperturbed.analysis.diagnosis.comparison import Comparison, Floats, Stream
 from unperturbed.analysis.diagnosis.events import EventType
 from unperturbed.analysis.diagnosis.findings import CERTAIN_FACTOR, Finding, Visible, carriers_of
-from unperturbed.analysis.diagnosis.kinds import DistanceName, Kind, confidence_of, furthest_share, where_of
+from unperturbed.analysis.diagnosis.kinds import DistanceName, Kind, where_of
 from unperturbed.analysis.diagnosis.kinds.crash import Crash
 
 _USUAL_GAPS = 0.95
@@ -78,7 +78,7 @@ class LostEvents(Kind):
             threshold,
             "of a stream's events",
             floor,
-            confidence_of(comparison),
+            "weaker" if floor is None else "full",
             certain_from=certain_from,
         )
 
@@ -92,10 +92,7 @@ class LostEvents(Kind):
         return (Visible(self.name, "loss", max(shares), "of a stream's events", floor, least),)
 
     def _seen(self, comparison: Comparison, stream: Stream, threshold: float) -> float:
-        """Return the share of its events that a stream must lose, even if it would otherwise have had the most.
-
-        Whole events are lost, and more of them than references vary by.
-        """
+        """Return the share that a stream must lose to be found: whole events, and more than references vary by."""
         lowest, highest = (one[list(stream.numbers)] for one in (comparison.lowest, comparison.highest))
         vary = highest - lowest
         fewest = np.maximum(np.floor(vary) + 1, np.ceil(threshold * lowest))
@@ -115,7 +112,7 @@ class LostEvents(Kind):
         """Return the share and the number of events that a stream lost, on which enough of its types agree."""
         numbers = list(stream.numbers)
         broke_off = Crash().find(comparison) is not None
-        expected = comparison.lowest[numbers] * (furthest_share(comparison) if broke_off else 1.0)
+        expected = comparison.lowest[numbers] * (comparison.furthest if broke_off else 1.0)
         slack = comparison.slack[numbers] if len(comparison.references) > 1 else 0
         lost = expected - comparison.observed.counts[numbers]
         shares = np.sort(np.where(lost > slack + (3 if broke_off else 0), lost / np.maximum(expected, 1), 0))[::-1]
@@ -145,10 +142,11 @@ class LostEvents(Kind):
         known = {_unnumbered(comparison.types[number]) for number in np.flatnonzero(comparison.highest > 0).tolist()}
         often = [number for number in often if _unnumbered(comparison.types[number]) not in known]
         ends = {stream.name for stream in comparison.streams}
-        return sorted(
-            (comparison.types[number] for number in sorted(often, key=lambda one: comparison.observed.times(one)[0])),
-            key=lambda event: event.element in ends,
-        )
+
+        def place(number: int) -> tuple[bool, int]:
+            return comparison.types[number].element in ends, int(comparison.observed.times(number)[0])
+
+        return [comparison.types[number] for number in sorted(often, key=place)]
 
     def _since(self, comparison: Comparison, stream: Stream) -> int | None:
         """Return when fewer events had come than in any reference, and since then ever more."""

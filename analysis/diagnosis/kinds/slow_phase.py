@@ -1,8 +1,4 @@
-"""A stretch of the run is slower than its rest: how long what recurs takes in each stretch, against the others.
-
-Good runs may be fast or slow as a whole, so that a run's own level says little. What changes within a run does, where
-the stretches of references change less.
-"""
+"""A stretch of the run is slower than its rest: how long what recurs takes in each stretch, against the others."""
 
 from __future__ import annotations
 
@@ -94,8 +90,7 @@ class Contrasts:
     def floors(self) -> Floats:
         """The slowest stretch of any reference against the others, as every measure can reach it: shape (measures,).
 
-        Measured in units of each measure's noise, the largest of all measures counts for each of them: so many looks at
-        a trace are made, and the references are looked at as often.
+        In units of each measure's noise, the largest of all measures counts for each: a trace gets as many looks.
         """
         largest = float((_contrasts(self._left_out).max(axis=2) / self.noise[:, None]).max())
         return largest * self.noise
@@ -124,7 +119,7 @@ def paces(comparison: Comparison) -> Contrasts | None:
 
 
 def shares(all_paces: Contrasts) -> Contrasts | None:
-    """Return how long types take beside the others of their run: a slower machine is none; None with few types."""
+    """Return how long types take beside the others of their run, whose machine may be slow; None with few types."""
     waits = [place for place, one in enumerate(all_paces.measures) if one.is_wait]
     if len(waits) < _PEERS:
         return None
@@ -143,16 +138,15 @@ def interval(comparison: Comparison, measure: Measure, stretch: tuple[int, int])
 def _streams(comparison: Comparison) -> list[Measure]:
     measured = []
     for stream in comparison.streams:
-        number = next((one for one in stream.numbers if _recurs_often(comparison, one)), None)
-        if number is not None:
-            measured.append(Measure(stream.name, number, 1.0, is_wait=False))
+        often = [number for number in stream.numbers if _recurs_often(comparison, number)]
+        if often:
+            measured.append(Measure(stream.name, often[0], 1.0, is_wait=False))
     return measured
 
 
 def _waits(comparison: Comparison) -> list[Measure]:
-    durations = [reference.trace.duration for reference in comparison.references]
-    waited = [one.waits_between(-1, end)[1] / end for one, end in zip(comparison.references, durations, strict=True)]
-    of_time = np.median(waited, axis=0)
+    nothing = np.zeros(len(comparison.types))
+    of_time = np.median([one.waits_beyond(nothing) / one.trace.duration for one in comparison.references], axis=0)
     return [
         Measure(comparison.types[number].name, number, float(of_time[number]), is_wait=True)
         for number in np.flatnonzero(of_time >= OF_TIME).tolist()
@@ -187,7 +181,7 @@ def _edges(events: int) -> NDArray[np.int64]:
 def _contrasts(blocks: Floats) -> Floats:
     """Return the median of each stretch less the upper quartile of the rest: shape (…, stretches).
 
-    Both leave short bursts out; the quartile does so where half of the rest is fast, which makes no stretch slow.
+    Both leave short bursts out, the quartile also a fast half of the rest, which makes no stretch slow.
     """
     contrasts = np.empty((*blocks.shape[:-1], len(STRETCHES)))
     for places, inside, outside in _by_length():
@@ -211,8 +205,7 @@ def _quantile(values: Floats, share: float) -> Floats:
     """Return a quantile along the last axis, interpolated; numpy's takes ten times as long for so few values."""
     ordered = np.sort(values, axis=-1)
     place = share * (values.shape[-1] - 1)
-    below = int(place)
-    above = min(below + 1, values.shape[-1] - 1)
+    below, above = math.floor(place), math.ceil(place)
     return np.asarray(ordered[..., below] + (place - below) * (ordered[..., above] - ordered[..., below]))
 
 
@@ -356,8 +349,6 @@ def _takes_longer(all_paces: Contrasts, slower: _Slower) -> bool:
 
     In logs of several threads, other events may come between without anything being slower.
     """
-    if not slower.measure.is_wait:
-        return True
     streams = [place for place, one in enumerate(all_paces.measures) if not one.is_wait]
     pace = float(all_paces.observed[streams, slower.stretch].max())
-    return pace >= math.log1p(slower.measure.share * slower.longer / 2)
+    return not slower.measure.is_wait or pace >= math.log1p(slower.measure.share * slower.longer / 2)

@@ -1,18 +1,7 @@
-"""Reading of event logs.
-
-::
-
-    sources          files, standard input and streams, plain or compressed: one buffer of bytes
-    formats          what a format is, which ones there are, which one a log has; each of them
-    compiled_format  formats whose lines are parsed by a compiled function
-    scan             the compiled loop over lines; spans is what its formats are written with
-
-The compiler is loaded by the first log that is read, so that importing this package stays cheap.
-"""
+"""Reading of event logs; the first log loads the compiler, so that importing this package stays cheap."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +9,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from unperturbed.analysis.diagnosis.events import EventTrace, Unit
+from unperturbed.analysis.diagnosis.events import EventTrace, EventType, Unit
 from unperturbed.analysis.diagnosis.reading.formats import (
     LogFormat,
     LogSample,
@@ -152,15 +141,15 @@ def _in_order(log: ScannedLog, chosen: LogFormat, name: str) -> EventTrace:
     if log.reading.out_of_order:
         order = np.argsort(times, kind="stable")
         times, events = times[order], events[order]
-    types = list(dict.fromkeys(log.types))
-    number_of = {kind: number for number, kind in enumerate(types)}
-    type_of = np.array([number_of[kind] for kind in log.types], np.int32)
+    number_of: dict[EventType, int] = {}
+    type_of = np.array([number_of.setdefault(kind, len(number_of)) for kind in log.types], np.int32)
+    types = list(number_of)
     kept = tuple(types[number] for number in renumber(events, type_of, len(types)))
-    levels: Counter[str] = Counter()
+    levels: dict[str, int] = {}
     for kind, count in zip(kept, np.bincount(events, minlength=len(kept)).tolist(), strict=True):
         if kind.level:
-            levels[kind.level] += count
-    reading = replace(log.reading, levels=dict(levels), regular_levels=chosen.regular_levels)
+            levels[kind.level] = levels.get(kind.level, 0) + count
+    reading = replace(log.reading, levels=levels, regular_levels=chosen.regular_levels)
     return EventTrace(times, events, kept, log.unit, name, reading)
 
 
@@ -170,9 +159,8 @@ def _require_one_run(log: ScannedLog, chosen: LogFormat, options: ReadOptions) -
     without_event = reading.bad_lines + (reading.further_lines if chosen.counts_continued_lines else 0)
     filled = max(1, reading.lines - log.blank_lines)
     if without_event > options.most_bad * filled:
-        shown = "; ".join(
-            f"{source}:{bad.number}: {bad.fault} ({bad.text[:60]!r})" for bad in reading.first_bad_lines[:3]
-        )
+        first = reading.first_bad_lines[:3]
+        shown = "; ".join(f"{source}:{bad.number}: {bad.fault} ({bad.text[:60]!r})" for bad in first)
         raise DataError(
             f"{source}: {without_event:,} of {filled:,} lines hold no event, more than {options.most_bad:.0%}."
             f" {shown or 'They continue messages'}. Is the format right? If such lines are expected, allow them"

@@ -14,16 +14,7 @@ from unperturbed.analysis.compiling import compiled
 from unperturbed.analysis.diagnosis.events import BadLine, EventType, Reading, Unit
 from unperturbed.analysis.diagnosis.reading import scan, spans
 from unperturbed.analysis.diagnosis.reading.formats import MILLISECOND, LogFormat, LogSample, ReadOptions, ScannedLog
-from unperturbed.analysis.diagnosis.reading.scan import (
-    BAD_TEXT,
-    EVENTS,
-    INDEX,
-    NOTHING,
-    TYPE_BYTES,
-    TYPES,
-    Counts,
-    ScanState,
-)
+from unperturbed.analysis.diagnosis.reading.scan import BAD_TEXT, EVENTS, INDEX, NOTHING, TYPE_BYTES, TYPES
 from unperturbed.analysis.diagnosis.reading.sources import PADDING, Blocks
 from unperturbed.analysis.diagnosis.reading.spans import WITHOUT_REFERENCE_COUNTS
 from unperturbed.common.extras import load_library
@@ -75,39 +66,25 @@ class CompiledFormat(LogFormat):
         """Return the loop over lines, compiled now or as it was compiled before."""
         integer, truth, text = numba.int64, numba.boolean, numba.uint8[::1]
         settings, state = numba.int64[::1], numba.typeof(_empty_state(0, 0))
-        signature = (text, integer, integer, truth, settings, integer, truth, integer, text, text, state)
-        return compiled(type(self).__module__, "scan", (signature,), calls=_CALLED_MODULES, **_OPTIONS)
+        arguments = (text, integer, integer, truth, settings, integer, truth, integer, text, text, state)
+        return _compiled(type(self).__module__, "scan", arguments)
 
-    def _scanned(self, state: ScanState, unit: Unit, source: str, options: ReadOptions) -> ScannedLog:
-        counts = Counts(*state.counts.tolist())
+    def _scanned(self, state: scan.ScanState, unit: Unit, source: str, options: ReadOptions) -> ScannedLog:
+        counts = scan.ScanCounts(*state.counts.tolist())
         state.times.resize(counts.events, refcheck=False)
         state.events.resize(counts.events, refcheck=False)
         text = bytes(state.type_bytes[: counts.type_bytes])
         ranges = state.type_range[: counts.types].tolist()
         shown = []
-        for index, (number, code, length) in enumerate(state.bad[: counts.bad].tolist()):
+        for index, (number, code, length) in enumerate(state.bad[: counts.bad_lines].tolist()):
             raw = bytes(state.bad_text[index, :length])
             shown.append(BadLine(number, raw.decode(errors="backslashreplace"), self.faults[code]))
-        reading = Reading(
-            source=source,
-            format=self.name,
-            lines=counts.lines,
-            bad_lines=counts.bad,
-            further_lines=counts.continued,
-            start_up_lines=counts.start_up,
-            other_process_lines=counts.other_process,
-            lost_events=counts.lost,
-            out_of_order=counts.out_of_order,
-            largest_delay=counts.largest_delay,
-            latest_line=counts.latest_line,
-            first_bad_lines=tuple(shown),
-        )
         return ScannedLog(
             state.times,
             state.events,
             [self.describe(text[begin:middle], text[middle:end], options) for begin, middle, end in ranges],
             unit,
-            reading,
+            Reading(source, self.name, *state.counts[: INDEX.latest_line + 1].tolist(), tuple(shown)),
             counts.blank,
             (counts.backwards_line, counts.backwards_by),
             counts.second_run_line,
@@ -118,19 +95,18 @@ class CompiledFormat(LogFormat):
 def renumber(events: NDArray[np.int32], type_of: NDArray[np.int32], types: int) -> NDArray[np.int32]:
     """Number the types by first occurrence, in place of their numbers in the log; return the types in that order."""
     order = np.empty(types, np.int32)
-    loop = compiled(scan.__name__, "renumber", ((numba.int32[::1],) * 4,), calls=_CALLED_MODULES, **_OPTIONS)
-    used = loop(events, type_of, np.full(types, -1, np.int32), order)
-    return order[:used]
+    loop = _compiled(scan.__name__, "renumber", (numba.int32[::1],) * 4)
+    return order[: loop(events, type_of, np.full(types, -1, np.int32), order)]
 
 
-_OPTIONS: Mapping[str, Any] = {
-    "called": "the readers of event logs",
-    "error_model": "numpy",
-    **WITHOUT_REFERENCE_COUNTS,
-}
+def _compiled(module: str, function: str, arguments: tuple[Any, ...]) -> Callable[..., Any]:
+    options = {"called": "the readers of event logs", "error_model": "numpy", **WITHOUT_REFERENCE_COUNTS}
+    return compiled(module, function, (arguments,), calls=_CALLED_MODULES, **options)
 
 
-def _scan(loop: Callable[..., Any], blocks: Blocks, layout: LogLayout, options: ReadOptions, late: int) -> ScanState:
+def _scan(
+    loop: Callable[..., Any], blocks: Blocks, layout: LogLayout, options: ReadOptions, late: int
+) -> scan.ScanState:
     """Call the compiled loop on one block after the other, and enlarge arrays where it asks for that."""
     state = _empty_state(layout.skipped_lines, options.bad_lines_shown)
     settings = np.zeros(16, np.int64)
@@ -158,10 +134,10 @@ def _scan(loop: Callable[..., Any], blocks: Blocks, layout: LogLayout, options: 
         at = 0
 
 
-def _empty_state(skipped_lines: int, bad_lines_shown: int) -> ScanState:
+def _empty_state(skipped_lines: int, bad_lines_shown: int) -> scan.ScanState:
     counts = np.zeros(len(INDEX), np.int64)
     counts[INDEX.lines] = skipped_lines
-    return ScanState(
+    return scan.ScanState(
         counts=counts,
         times=np.empty(1 << 16, np.int64),
         events=np.empty(1 << 16, np.int32),
@@ -177,7 +153,7 @@ def _empty_state(skipped_lines: int, bad_lines_shown: int) -> ScanState:
     )
 
 
-def _grown(state: ScanState) -> ScanState:
+def _grown(state: scan.ScanState) -> scan.ScanState:
     """Double the array that is full. Those of events grow in place: refcheck knows only Python's references to them."""
     lacks = state.counts[INDEX.lacks]
     if lacks == EVENTS:
@@ -192,7 +168,6 @@ def _grown(state: ScanState) -> ScanState:
         grown[name][: len(array)] = array
     if lacks == TYPES:
         grown["slots"] = np.empty(2 * len(state.slots), np.int32)
-        signature = (numba.int32[::1], numba.uint64[::1], numba.int64)
-        rehash = compiled(scan.__name__, "rehash", (signature,), calls=_CALLED_MODULES, **_OPTIONS)
+        rehash = _compiled(scan.__name__, "rehash", (numba.int32[::1], numba.uint64[::1], numba.int64))
         rehash(grown["slots"], grown["type_hash"], len(state.type_hash))
     return state._replace(**grown)

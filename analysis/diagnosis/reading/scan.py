@@ -1,8 +1,7 @@
 """The compiled loop over the lines of a block: parse a line, number its event type, check the order of time.
 
-Types are numbered by a hash table with open addressing, whose keys are the lines' own bytes. Memory grows with the
-number of events and of types; a type's bytes are decoded once, after the last line. A typed dictionary of numba cannot
-be keyed by byte ranges.
+Types are numbered by a hash table with open addressing, whose keys are the lines' own bytes, which a typed dictionary
+of numba cannot have.
 """
 
 from __future__ import annotations
@@ -36,20 +35,20 @@ _ESCAPE, _OPEN, _NEWLINE, _RETURN = 27, 91, 10, 13
 _SEED = np.uint64(0x2545F4914F6CDD1D)
 
 
-class Counts(NamedTuple):
-    """Numbers that the loop counts, and its position; `INDEX` has the index of each in `ScanState.counts`."""
+class ScanCounts(NamedTuple):
+    """Numbers that the loop counts, first those of `Reading` in its order, and its position."""
 
     lines: int
-    blank: int
-    events: int
-    bad: int
-    continued: int
-    start_up: int
-    other_process: int
-    lost: int
+    bad_lines: int
+    further_lines: int
+    start_up_lines: int
+    other_process_lines: int
+    lost_events: int
     out_of_order: int
     largest_delay: int
     latest_line: int
+    blank: int
+    events: int
     latest: int  # the greatest time so far
     types: int
     type_bytes: int
@@ -62,7 +61,7 @@ class Counts(NamedTuple):
     lacks: int  # the array that has to grow before the loop can go on
 
 
-INDEX = Counts(*range(21))
+INDEX = ScanCounts(*range(21))
 """Index of each number in `ScanState.counts`."""
 
 NOTHING, EVENTS, TYPES, TYPE_BYTES, THREADS = range(5)
@@ -228,7 +227,7 @@ def _lacks_room(state: ScanState, length: Integer) -> Integer:
 def _discard_events_so_far(state: ScanState, number: Integer) -> None:
     """Discard all events so far: process `number` is ready, and the others only helped it to load plugins."""
     counts = state.counts
-    counts[INDEX.start_up] += counts[INDEX.events]
+    counts[INDEX.start_up_lines] += counts[INDEX.events]
     counts[INDEX.events] = 0
     counts[INDEX.out_of_order] = counts[INDEX.largest_delay] = counts[INDEX.latest_line] = 0
     counts[INDEX.latest] = counts[INDEX.backwards_line] = 0
@@ -281,8 +280,8 @@ def _check_order(state: ScanState, time: Integer, floor: Integer, most_late: Int
 @compiled
 def _note_bad(state: ScanState, code: Integer, source: Any, start: Integer, stop: Integer) -> None:
     counts = state.counts
-    number = counts[INDEX.bad]
-    counts[INDEX.bad] += 1
+    number = counts[INDEX.bad_lines]
+    counts[INDEX.bad_lines] += 1
     if number < len(state.bad):
         length = min(stop - start, np.int64(BAD_TEXT))
         state.bad[number, 0], state.bad[number, 1], state.bad[number, 2] = counts[INDEX.lines], code, length
@@ -293,8 +292,7 @@ def line_scanner(parse: Any, role_of: Any = None) -> Any:  # noqa: PLR0915  the 
     """Return the loop over lines for one compiled format; its module keeps it under the name `scan`.
 
     `parse`: Compiled: (source, start, stop, settings, tail) to `Line`. `settings` is the layout's, tail a buffer.
-    `role_of`: Compiled: (source, head, message, stop) to a role in starting up. None: the format logs neither processes
-    nor threads.
+    `role_of`: Compiled: (source, head, message, stop) to a role in starting up. None: a format without threads.
     """
     logs_threads = role_of is not None
     role = role_of if logs_threads else no_role
@@ -316,8 +314,6 @@ def line_scanner(parse: Any, role_of: Any = None) -> Any:  # noqa: PLR0915  the 
 
         That is the end, the beginning of an incomplete last line, or of a line for which an array has to grow.
 
-        `block`: Bytes.
-        `settings`: array of int64, shape (16,). The layout's.
         `most_late`: Ticks that an event can be before the latest one. -1: a thread's event can be late only until its
         next one.
         `plain`, `tail`: Room for a line without colours, and for twice a line.
@@ -351,15 +347,15 @@ def line_scanner(parse: Any, role_of: Any = None) -> Any:  # noqa: PLR0915  the 
             read = parse(source, line, line_end, settings, tail)
             if read.code != EVENT:
                 if read.code == CONTINUED:
-                    counts[INDEX.continued] += 1
+                    counts[INDEX.further_lines] += 1
                 elif read.code == LOST:
-                    counts[INDEX.continued] += 1
-                    counts[INDEX.lost] += read.time
+                    counts[INDEX.further_lines] += 1
+                    counts[INDEX.lost_events] += read.time
                 else:
                     _note_bad(state, read.code, source, line, line_end)
                 continue
             if logs_threads and process >= 0 and read.process != process:
-                counts[INDEX.other_process] += 1
+                counts[INDEX.other_process_lines] += 1
                 continue
             number = _type_number(state, source, read.head_start, read.head_end, tail, read.tail_end)
             if logs_threads:
@@ -367,7 +363,7 @@ def line_scanner(parse: Any, role_of: Any = None) -> Any:  # noqa: PLR0915  the 
                 if state.type_role[number] < 0:
                     state.type_role[number] = role(source, read.head_start, read.message, line_end)
                 if not keep_start_up and _is_start_up(state, thread, state.type_role[number]):
-                    counts[INDEX.start_up] += 1
+                    counts[INDEX.start_up_lines] += 1
                     continue
                 _count_for(state, thread)
                 # A thread takes the time, then waits to write: all that is in the log when it wrote this is earlier
@@ -387,12 +383,10 @@ def line_scanner(parse: Any, role_of: Any = None) -> Any:  # noqa: PLR0915  the 
 
 @compiled
 def renumber(events: Any, type_of: Any, number_of: Any, order: Any) -> Integer:
-    """Replace numbers in the log by numbers of types in order of first occurrence, in place.
+    """Replace numbers in the log, in place, by numbers of types in order of first occurrence; return how many.
 
-    `events`: array of int32, shape (events,). Numbers in the log before, numbers of types after.
-    `type_of`: The type of each number in the log: two may be of one type.
-    `number_of`: array of int32, shape (types,). -1 for each type before, its new number after.
-    `order`: array of int32, shape (types,). Written: the type of each new number.
+    `type_of` has the type of each number in the log; two may be of one type. `number_of` has -1 for each type, and is
+    overwritten with its new number, and `order` with the type of each new number.
     """
     used = np.int64(0)
     for index in range(len(events)):

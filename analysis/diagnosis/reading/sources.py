@@ -32,10 +32,7 @@ def source_name(path: str | Path | BinaryIO) -> str:
 
 @contextmanager
 def open_source(path: str | Path | BinaryIO) -> Iterator[BinaryIO]:
-    """Open a source for reading; its first bytes show whether it is compressed.
-
-    DataError is raised where the file does not exist, or where compressed data is damaged or ends too early.
-    """
+    """Open a plain or compressed source; DataError where it is missing, damaged or ends too early."""
     source = source_name(path)
     with ExitStack() as closing:
         try:
@@ -91,29 +88,17 @@ def _damage_errors() -> tuple[type[Exception], ...]:
 
 
 class Blocks:
-    """The bytes of a stream in one buffer; bytes that are not used up move to its front.
-
-    Attributes
-    ----------
-    buffer : array of uint8
-        Bytes from 0 to `stop`, and spare ones.
-    stop : int
-        Where the valid bytes end.
-    is_last : bool
-        Whether the stream ends there.
-    sample : bytes
-        The beginning of the stream.
-    """
+    """The bytes of a stream in one buffer, from 0 to `stop`, and spare ones; those not used up move to its front."""
 
     def __init__(self, stream: BinaryIO, block_bytes: int) -> None:
         self._stream = stream
-        self.sample = b""
+        self.sample = b""  # the beginning of the stream
         while len(self.sample) < _SAMPLE_BYTES and (piece := stream.read(_SAMPLE_BYTES - len(self.sample))):
             self.sample += piece
         self._pending = memoryview(self.sample)
         self.buffer: NDArray[np.uint8] = np.empty(block_bytes + PADDING, np.uint8)
         self.stop = 0
-        self.is_last = False
+        self.is_last = False  # whether the stream ends at `stop`
 
     def advance(self, used: int) -> None:
         """Drop the used bytes, and fill the buffer; it doubles where a line is longer than it."""

@@ -191,10 +191,9 @@ def end_of_word(source: Any, start: Integer, stop: Integer) -> Integer:
 def read_number(  # noqa: PLR0911  a return for each fault
     source: Any, start: Integer, stop: Integer, decimals: Integer
 ) -> tuple[Integer, Integer]:
-    """Parse a non-negative number, scaled by 10^decimals, and return it with the index after it.
+    """Parse a non-negative number, scaled by 10^decimals, the rest cut off, and return it with the index after it.
 
-    Further decimals are cut off. The index is -1 where there is no number, or where it has decimals and `decimals` is
-    0; -2 where the result exceeds 2^63.
+    The index is -1 where there is no number, or where it has decimals and `decimals` is 0; -2 where it exceeds 2^63.
     """
     value = np.uint64(0)
     at = start
@@ -243,10 +242,8 @@ def _is_digit(byte: Integer) -> Any:
 def append_normalised(source: Any, start: Integer, stop: Integer, target: Any, at: Integer, numbers: bool) -> Integer:
     """Write a word without the parts that vary from run to run, and return the index after it.
 
-    An address (0x and hexadecimal digits) becomes 0x#. With `numbers`, a number that is not part of a name becomes #,
-    as in `size=21984`, `0:00:00.040000000` or `-1`; those of `filesrc0`, `avdec_mpeg4-0` and `640x480` are kept.
-    Equivalent to replacing these regular expressions: `(?<![0-9])0[xX][0-9a-fA-F]+` and
-    `(?<![A-Za-z0-9_.-])-?[0-9][0-9.:]*+(?![A-Za-z_])`.
+    An address, `(?<![0-9])0[xX][0-9a-fA-F]+`, becomes 0x#. With `numbers`, one that is not part of a name becomes #,
+    `(?<![A-Za-z0-9_.-])-?[0-9][0-9.:]*+(?![A-Za-z_])`, as `-1`; those of `filesrc0` and `640x480` are kept.
     """
     index = start
     while index < stop:
@@ -294,11 +291,7 @@ ORDINARY, LOADING, OPENING, READY, RUNNING = range(5)
 
 
 class Line(NamedTuple):
-    """One parsed line.
-
-    Two events are of the same type if the bytes from `head_start` to `head_end` are equal, and those written to the
-    tail.
-    """
+    """One parsed line; two events are of the same type if their heads are equal, and their tails."""
 
     code: Integer  # `EVENT`, `CONTINUED`, `LOST`, or `BAD` and above
     time: Integer  # Timestamp in ticks of the layout's unit; of `LOST`, how many events

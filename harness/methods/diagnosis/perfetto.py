@@ -1,7 +1,4 @@
-"""A diagnosis for Perfetto: a process a log, its events as instants by plugin, and each finding as a slice.
-
-A finding's slice reaches from when it shows to the end of the log.
-"""
+"""A diagnosis for Perfetto: a process a log, its events as instants by plugin, a slice from each finding to the end."""
 
 from __future__ import annotations
 
@@ -16,11 +13,7 @@ from unperturbed.harness.exports import Format
 from unperturbed.harness.exports import perfetto as packets
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from unperturbed.analysis.diagnosis import Diagnosis
-
-_NS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 
 
 def write_diagnosis(diagnosis: Diagnosis, path: Path) -> None:
@@ -34,18 +27,16 @@ def _packets(diagnosis: Diagnosis) -> Iterator[bytes]:
     texts = dict.fromkeys([*(one.summary for one in diagnosis.findings), *(one.name for one in compared.types)])
     names = {text: iid for iid, text in enumerate(texts, 1)}
     yield packets.first_packet(names)
-    factor = _NS.get(diagnosis.unit, 1)
-    unit = "" if diagnosis.unit in _NS else "a tick of the log is shown as a nanosecond"
+    factor = 10**9 // (compared.ticks_a_second or 10**9)
+    unit = [] if compared.ticks_a_second else ["a tick of the log is shown as a nanosecond"]
     logs: list[tuple[str, str, Any]] = [(f"diagnosed: {diagnosis.trace}", diagnosis.verdict, compared.observed)]
-    logs += [
-        (f"reference: {name}", "reference", held)
-        for name, held in zip(diagnosis.references, compared.references, strict=True)
-    ]
+    for name, held in zip(diagnosis.references, compared.references, strict=True):
+        logs.append((f"reference: {name}", "reference", held))
     uuid = 0
     for pid, (title, label, held) in enumerate(logs, 1):
         uuid += 1
         process = uuid
-        yield packets.process_track(process, pid, title, [label, unit] if unit else [label])
+        yield packets.process_track(process, pid, title, [label, *unit])
         if pid == 1:
             last = int(held.trace.duration)
             for finding in diagnosis.findings:
@@ -54,20 +45,15 @@ def _packets(diagnosis: Diagnosis) -> Iterator[bytes]:
                 yield packets.event_track(uuid, process, f"finding: {finding.kind}", where)
                 for kind, tick in ((packets.SLICE_BEGIN, finding.since or 0), (packets.SLICE_END, last)):
                     yield packets.slice_event(kind, uuid, names[finding.summary], tick * factor)
-        for plugin, numbers in _by_plugin(diagnosis, held.counts).items():
+        by_plugin: defaultdict[str, list[int]] = defaultdict(list)
+        for number in np.flatnonzero(held.counts).tolist():
+            by_plugin[compared.types[number].plugin].append(number)
+        for plugin, numbers in by_plugin.items():
             uuid += 1
             yield packets.event_track(uuid, process, plugin or "events")
             for number in numbers:
                 times = np.asarray(held.times(number) * factor, np.int64)
                 yield from packets.instant_events(uuid, names[compared.types[number].name], times)
-
-
-def _by_plugin(diagnosis: Diagnosis, counts: NDArray[np.int64]) -> dict[str, list[int]]:
-    """Return the event types that occur in a log, by their plugins."""
-    by_plugin: defaultdict[str, list[int]] = defaultdict(list)
-    for number in np.flatnonzero(counts).tolist():
-        by_plugin[diagnosis.comparison.types[number].plugin].append(number)
-    return by_plugin
 
 
 FORMAT = Format("perfetto-diagnosis", packets.SUFFIXES, {"diagnosis": write_diagnosis})

@@ -64,15 +64,10 @@ def _show_distance(console: Console, distance: PaperDistance) -> None:
         f"\n{distance.name} distance from the first reference: {distance.value:.6g}"
         f" (normalised {distance.normalised:.4f}){floor}"
     )
-    beyond = {
-        plugin: value
-        for plugin, value in distance.by_plugin.items()
-        if value > distance.floor_by_plugin.get(plugin, 0.0)
-    }
-    ranked = sorted(beyond.items(), key=lambda item: -item[1])
+    floors = distance.floor_by_plugin
+    beyond = [(plugin, value) for plugin, value in distance.by_plugin.items() if value > floors.get(plugin, 0.0)]
+    ranked = sorted(beyond, key=lambda item: -item[1])
     for plugin, value in ranked[:_PLUGINS_SHOWN]:
         console.print(f"  {value:12.6g}  {escape(plugin or 'no plugin')}")
-    if len(ranked) > _PLUGINS_SHOWN:
-        console.print(
-            f"  and {len(ranked) - _PLUGINS_SHOWN} more plugins beyond what references differ by (--json has all)"
-        )
+    if more := len(ranked[_PLUGINS_SHOWN:]):
+        console.print(f"  and {more} more plugins beyond what references differ by (--json has all)")

@@ -1,8 +1,7 @@
 """Formats of event logs: what a format is, which ones exist, and which one a log has.
 
-A format is a record in a module of this package: a `PlainFormat`, whose lines are parsed by a Python function, or a
-`CompiledFormat`, whose lines are parsed by a compiled one. Another distribution adds a format by an entry point in the
-group `unperturbed.log_formats`.
+A format is a record in a module of this package, a `PlainFormat` or a `CompiledFormat`. Another distribution adds one
+by an entry point in the group `unperturbed.log_formats`.
 """
 
 from __future__ import annotations
@@ -144,9 +143,7 @@ class LogFormat(ABC):
     def recognise(self, sample: LogSample, options: ReadOptions) -> float:  # noqa: ARG002  formats may need them
         """Return the share of a log's first lines that fit, from 0 to 1."""
         lines = [line for line in sample.lines if not line.startswith(self.remarks)][:_SAMPLE_LINES]
-        if self.line is None or not lines:
-            return 0.0
-        return sum(bool(self.line.match(line)) for line in lines) / len(lines)
+        return sum(bool(self.line and self.line.match(line)) for line in lines) / max(1, len(lines))
 
     def compile(self) -> None:  # noqa: B027  most formats have nothing to compile
         """Compile what `read` calls, ahead of the first log; without effect where it was done before."""
@@ -268,12 +265,7 @@ def check_options(formats: Mapping[str, LogFormat], options: ReadOptions) -> Non
 
 
 def require_unit(time: str, unit: Unit | None, source: str, line: int) -> tuple[Unit, int]:
-    """Return the unit of a log's timestamps as they are read, and the decimals to read, by one timestamp of it.
-
-    `time`: A timestamp of the log; one with decimals is read in nanoseconds.
-    Result `unit`: Of the timestamps that result.
-    Result `decimals`: Numbers of the log are multiplied by this power of ten.
-    """
+    """Return the unit in which a log's timestamps are read, by one of them, and the decimals (then nanoseconds)."""
     if "." not in time:
         return unit or "ticks", 0
     if unit is None or unit == "ticks":

@@ -52,7 +52,7 @@ _TIME, _EVENT, _PLUGIN, _LEVEL = range(4)
 def _read_header(sample: LogSample, columns: Mapping[str, str]) -> tuple[str, list[int]] | None:
     """Return a table's delimiter and the indices of its columns of time, name, plugin and level, -1 for absent ones.
 
-    None where the first line is no header. `columns` has the names that the user gave; DataError where one is missing.
+    None where the first line is no header; DataError where a column that the user named is missing.
     """
     best: list[str] = []
     for delimiter in ",;\t":

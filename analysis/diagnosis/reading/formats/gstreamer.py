@@ -95,7 +95,7 @@ def _role_of(source: Any, head: Integer, message: Integer, stop: Integer) -> Int
 
 @compiled
 def _function_end(source: Any, place: Integer, stop: Integer) -> Integer:
-    """Return the index after the function's name in file:line:function: (a colon, then a space, "<" or the end), or -1.
+    """Return the index after the name in file:line:function: (a colon, then a space, "<" or the end), or -1.
 
     A name can hold colons, two at a time: those of C++ and Rust. None of the three holds a space.
     """
@@ -163,11 +163,7 @@ def _parse_time(source: Any, start: Integer, stop: Integer) -> tuple[Integer, In
 def _parse(  # noqa: PLR0912, PLR0911 - field after field, each with its fault
     source: Any, start: Integer, stop: Integer, settings: Any, tail: Any
 ) -> Line:
-    """Parse one line.
-
-    The head is level, category, file, line and function, unchanged; the tail is the object, if it is part of the
-    identity, and the message's first word.
-    """
+    """Parse one line; the head is level to function, the tail the object, if part of the identity, and a word."""
     code, time, at = _parse_time(source, start, stop)
     if code != EVENT:
         return no_event(code)
@@ -222,15 +218,9 @@ def _parse(  # noqa: PLR0912, PLR0911 - field after field, each with its fault
     tail_end = append(tail, tail_end, _NEWLINE)
     word_end = end_of_word(source, message, stop)
     tail_end = append_normalised(source, message, word_end, tail, tail_end, settings[0] & _NUMBERS != 0)
+    start_of_head, end_of_head = np.int64(head), np.int64(head_end)
     return Line(
-        np.int64(EVENT),
-        time,
-        np.int64(head),
-        np.int64(head_end),
-        tail_end,
-        process,
-        np.int64(thread),
-        np.int64(message),
+        np.int64(EVENT), time, start_of_head, end_of_head, tail_end, process, np.int64(thread), np.int64(message)
     )
 
 
@@ -243,9 +233,9 @@ _HEAD = re.compile(r"(?s)(?P<level>[A-Z]+) +(?P<category>[^ ]+) +(?P<file>.*?):(
 class _GStreamerFormat(CompiledFormat):
     def check(self, options: ReadOptions) -> None:
         """Raise DataError where `identity` has an unknown field or none."""
-        wrong = [part for part in options.identity if part not in _FIELDS]
+        wrong = ", ".join(part for part in options.identity if part not in _FIELDS)
         if wrong or not options.identity:
-            raise DataError(f"identity must consist of {', '.join(_FIELDS)}, not of {', '.join(wrong) or 'nothing'}")
+            raise DataError(f"identity must consist of {', '.join(_FIELDS)}, not of {wrong or 'nothing'}")
 
     def layout(self, sample: LogSample, options: ReadOptions) -> LogLayout:
         """Return nanoseconds, with the flags that the identity asks for."""

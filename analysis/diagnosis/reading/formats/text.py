@@ -37,11 +37,7 @@ _LARGEST = 2**63 - 1
 
 
 class _PatternParser:
-    """Parses lines by a regular expression.
-
-    A time is a number in the unit given, or hours:minutes:seconds; one with decimals or colons gives nanoseconds. The
-    first event decides which, and later ones have to agree.
-    """
+    """Parses lines by a regular expression; the first event decides whether times are numbers or nanoseconds."""
 
     def __init__(self, pattern: str, unit: Unit | None) -> None:
         self._pattern, self._unit = _compile(pattern), unit
@@ -57,42 +53,36 @@ class _PatternParser:
         if not match:
             raise ValueError("the pattern does not match")
         parts = match.groupdict()
-        text, name = parts["time"] or "", parts["name"]
-        time = self._time(text)
-        if time is None or not name:
-            raise ValueError(self._fault(text, name))
+        name = parts["name"]
+        if not name:
+            raise ValueError("the name is empty")
         plugin = parts.get("plugin") or EventType.from_name(name).plugin
-        return time, EventType(name, plugin, parts.get("level") or "")
+        return self._time(parts["time"] or ""), EventType(name, plugin, parts.get("level") or "")
 
-    def _time(self, text: str) -> int | None:
+    def _time(self, text: str) -> int:
         number, clock = _DECIMAL.fullmatch(text), _CLOCK.fullmatch(text)
+        time = -1
+        unit: Unit = self._unit or "ticks"
         if clock:
             hours, minutes, seconds, decimals = clock.groups()
             whole = str((int(hours) * 60 + int(minutes)) * 60 + int(seconds))
-            unit: Unit = "ns"
-            time = int(whole + (decimals or "")[:9].ljust(9, "0"))
+            time, unit = int(whole + (decimals or "")[:9].ljust(9, "0")), "ns"
         elif number and number[2] is not None:
-            if self._unit is None or self._unit == "ticks":
-                return None
-            missing = DECIMALS[self._unit]
-            unit = "ns"
-            time = int(number[1] + number[2][:missing].ljust(missing, "0"))
+            if unit == "ticks":
+                raise ValueError(f"the timestamp {text} has decimals; say its unit: s, ms or us")
+            missing = DECIMALS[unit]
+            time, unit = int(number[1] + number[2][:missing].ljust(missing, "0")), "ns"
         elif number:
-            time, unit = int(text), self._unit or "ticks"
-            if self._result_unit == "ns" and self._unit not in (None, "ticks", "ns"):
-                time, unit = time * 10 ** DECIMALS[str(self._unit)], "ns"
-        else:
-            return None
-        self._result_unit = self._result_unit or unit
-        return time if unit == self._result_unit and time <= _LARGEST else None
-
-    def _fault(self, time: str, name: str | None) -> str:
-        if not name:
-            return "the name is empty"
-        number = _DECIMAL.fullmatch(time)
-        if number and number[2] is not None and (self._unit is None or self._unit == "ticks"):
-            return f"the timestamp {time} has decimals; say its unit: s, ms or us"
-        return f"the time {time!r} is not a number and no hours:minutes:seconds, or not like that of the first event"
+            time = int(text)
+            if self._result_unit == "ns" and unit not in ("ticks", "ns"):
+                time, unit = time * 10 ** DECIMALS[unit], "ns"
+        if time >= 0:
+            self._result_unit = self._result_unit or unit
+        if not 0 <= time <= _LARGEST or unit != self._result_unit:
+            raise ValueError(
+                f"the time {text!r} is not a number and no hours:minutes:seconds, or not like that of the first event"
+            )
+        return time
 
 
 def _compile(pattern: str) -> re.Pattern[str]:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.analysis.diagnosis.distances import naive_distances as naive
-from unperturbed.analysis.diagnosis.distances import kernels, temporal, temporal_search
+from unperturbed.analysis.diagnosis.distances import kernels, temporal_search
 from unperturbed.analysis.diagnosis.distances.temporal import temporal_distance
 from unperturbed.analysis.diagnosis.distances.temporal_search import search
 from unperturbed.analysis.diagnosis.events import EventTrace
@@ -48,7 +48,7 @@ def cells_of(one, other, variant, move_cost=Fraction(1, 3), weights=None):
     """The cells as the distance makes them."""
     a, b = trace_of(one), trace_of(other)
     kinds = {kind: Fraction(1) for kind in (*a.types, *b.types)}
-    return temporal._cells(a, b, weights or kinds, move_cost, variant)
+    return temporal_search.cells_of(a, b, weights or kinds, move_cost, variant)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
