@@ -59,7 +59,7 @@ class Occurrences:
 
     def waits(self, number: int) -> Counts:
         """Return the ticks from the event before, of whatever type, to each event of a type."""
-        return self._waits()[self._ids == number]
+        return np.asarray(self._waits()[self._ids == number])
 
     def waits_between(self, start: int, end: int) -> tuple[Counts, Floats]:
         """Return how many events each type has after `start` and until `end`, and the sum of their waits: (types,)."""
@@ -81,7 +81,7 @@ class Occurrences:
         return np.bincount(self._ids, beyond, len(self.counts)).astype(np.float64)
 
     def _waits(self) -> Counts:
-        return np.diff(self.trace.timestamps, prepend=self.trace.timestamps[:1])
+        return np.asarray(np.diff(self.trace.timestamps, prepend=self.trace.timestamps[:1]))
 
 
 @dataclass(frozen=True)

@@ -128,7 +128,7 @@ class _CountedDistance(EventDistance):
     counts: TypeCounts
 
     @property
-    def total(self) -> int:  # type: ignore[override]  a frozen class: nobody sets it
+    def total(self) -> int:  # type: ignore[override]  # a frozen class: nobody sets it
         """The distance."""
         return len(self.types)
 

@@ -89,8 +89,8 @@ class Desynchronisation(_Delay):
         floor, least, limit = self._limits(comparison)
         measured, pair = self._worst(comparison)
         reached = played_by_all(comparison)
-        threshold = self._threshold(comparison, limit, pair, reached)
-        if not pair or measured <= threshold:
+        threshold = self._threshold(comparison, limit, pair or (), reached)
+        if pair is None or measured <= threshold:
             return None
         offset = self._offset(comparison, *pair, reached)
         late, early = pair if offset[np.argmax(np.abs(offset))] > 0 else pair[::-1]
@@ -121,9 +121,9 @@ class Desynchronisation(_Delay):
     def _largest(self, comparison: Comparison) -> float:
         return self._worst(comparison)[0]
 
-    def _worst(self, comparison: Comparison) -> tuple[float, tuple[Stream, ...]]:
-        """Return the largest offset between two streams, and these two; 0 and none where there is no offset."""
-        worst: tuple[float, tuple[Stream, ...]] = (0.0, ())
+    def _worst(self, comparison: Comparison) -> tuple[float, tuple[Stream, Stream] | None]:
+        """Return the largest offset between two streams, and these; 0 and None where there is none."""
+        worst: tuple[float, tuple[Stream, Stream] | None] = (0.0, None)
         reached = played_by_all(comparison) if len(comparison.streams) > 1 else 1.0
         for pair in combinations(comparison.streams, 2):
             largest = float(np.abs(self._offset(comparison, *pair, reached)).max())

@@ -79,12 +79,13 @@ class CompiledFormat(LogFormat):
         for index, (number, code, length) in enumerate(state.bad[: counts.bad_lines].tolist()):
             raw = bytes(state.bad_text[index, :length])
             shown.append(BadLine(number, raw.decode(errors="backslashreplace"), self.faults[code]))
+        counted: list[Any] = [source, self.name, *state.counts[: INDEX.latest_line + 1].tolist(), tuple(shown)]
         return ScannedLog(
             state.times,
             state.events,
             [self.describe(text[begin:middle], text[middle:end], options) for begin, middle, end in ranges],
             unit,
-            Reading(source, self.name, *state.counts[: INDEX.latest_line + 1].tolist(), tuple(shown)),
+            Reading(*counted),
             counts.blank,
             (counts.backwards_line, counts.backwards_by),
             counts.second_run_line,
@@ -100,7 +101,11 @@ def renumber(events: NDArray[np.int32], type_of: NDArray[np.int32], types: int) 
 
 
 def _compiled(module: str, function: str, arguments: tuple[Any, ...]) -> Callable[..., Any]:
-    options = {"called": "the readers of event logs", "error_model": "numpy", **WITHOUT_REFERENCE_COUNTS}
+    options: dict[str, Any] = {
+        "called": "the readers of event logs",
+        "error_model": "numpy",
+        **WITHOUT_REFERENCE_COUNTS,
+    }
     return compiled(module, function, (arguments,), calls=_CALLED_MODULES, **options)
 
 
