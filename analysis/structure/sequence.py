@@ -21,9 +21,6 @@ from unperturbed.analysis.structure.classes.scaling import FloatArray
 from unperturbed.collectors.data import Trace
 from unperturbed.errors import DataError
 
-_ALTERNATING = 2
-"""Symbols of a sequence without equal neighbours that has one order alone."""
-
 
 @dataclass(frozen=True, eq=False)
 class StructuralSequence:
@@ -85,7 +82,7 @@ class StructuralSequence:
     @property
     def is_plain(self) -> bool:
         """Whether it has one symbol, or two that alternate as they must: no other order is possible."""
-        return len(self) > 0 and len(np.unique(self.symbols)) <= _ALTERNATING
+        return len(self) > 0 and len(np.unique(self.symbols)) <= 2
 
     @property
     def occurring_classes(self) -> frozenset[int]:
@@ -184,8 +181,9 @@ def structural_sequence(
     elements = read_elements(source, metrics=metrics, per=per)
     found = classify(elements, classes, smooth=smooth, seed=seed)
     labels = found.labels
-    if isinstance(found.classes, MetricClasses):
-        labels = np.where(_has_flagged_neighbour(found.outliers), len(found.classes), labels)
+    if isinstance(found.classes, MetricClasses):  # a single outlier is not a phase
+        beside = np.pad(found.outliers, 1)
+        labels = np.where(found.outliers & (beside[:-2] | beside[2:]), len(found.classes), labels)
     labels = join_short_runs(labels, dwell) if dwell > 1 else labels
     starts = run_starts(labels)
     lasted, unit = _durations(source, durations, len(elements))
@@ -220,25 +218,18 @@ def most_discriminating_metric(source: Source, sequence: StructuralSequence) -> 
     """
     classes = sequence.classes
     metrics, per = (classes.metrics, classes.per) if isinstance(classes, MetricClasses) else (None, AUTO)
-    elements = read_elements(source, metrics=metrics, per=per)
-    if elements.rates is None or not len(elements):
+    rates, labels = read_elements(source, metrics=metrics, per=per).rates, sequence.labels
+    if rates is None or not len(labels):
         return None
-    values, labels = elements.rates.values, sequence.labels
-    ranks = values.argsort(axis=0, kind="stable").argsort(axis=0).astype(np.float64)
+    ranks = rates.values.argsort(axis=0, kind="stable").argsort(axis=0).astype(np.float64)
     sizes = np.maximum(np.bincount(labels), 1)
     variance_between = []
     for column in ranks.T:
         means = np.bincount(labels, column) / sizes
         variance_between.append(float(np.var(means[labels])))
     best = int(np.argmax(variance_between))
-    unit = f" per {elements.per}" if elements.per else ""
-    return f"{elements.metrics[best]}{unit}", values[:, best]
-
-
-def _has_flagged_neighbour(flags: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return which flags are beside another one: a single outlier is not a phase."""
-    padded = np.concatenate(([False], flags, [False]))
-    return flags & (padded[:-2] | padded[2:])
+    unit = f" per {rates.per}" if rates.per else ""
+    return f"{rates.metrics[best]}{unit}", rates.values[:, best]
 
 
 def _inherit_metrics(

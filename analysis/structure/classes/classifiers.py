@@ -35,8 +35,7 @@ def class_names(centres: FloatArray, metrics: Sequence[str]) -> tuple[str, ...]:
     """Name classes by the fewest metrics that distinguish each from all others: `PAPI_L2_TCM high, PAPI_BR_MSP low`.
 
     `centres`: array of float64, shape (k, metrics). On one scale.
-    Result: All different. One class alone is `all alike`. Classes that have the same levels in every three metrics are
-    numbered.
+    Result: All different. Classes that have the same levels in every three metrics are numbered.
     """
     if len(centres) == 1:
         return ("all alike",)
@@ -44,13 +43,10 @@ def class_names(centres: FloatArray, metrics: Sequence[str]) -> tuple[str, ...]:
     # Metrics in which classes differ most come first.
     order = sorted(range(len(metrics)), key=lambda column: -float(np.ptp(centres[:, column])))
     names = [_name(one, levels, order, metrics) for one in range(len(centres))]
-    counts = {name: names.count(name) for name in names}
-    seen = dict.fromkeys(names, 0)
-    numbered = []
-    for name in names:
-        seen[name] += 1
-        numbered.append(f"{name} ({seen[name]})" if counts[name] > 1 else name)
-    return tuple(numbered)
+    return tuple(
+        f"{name} ({names[: number + 1].count(name)})" if names.count(name) > 1 else name
+        for number, name in enumerate(names)
+    )
 
 
 def _levels(column: FloatArray) -> tuple[str, ...]:
@@ -97,11 +93,11 @@ def location_names(centres: FloatArray, metric: str) -> tuple[str, ...]:
 
 def _distinct(values: FloatArray, digits: int) -> list[str]:
     """Format numbers with these digits, or with as many more as make them differ."""
-    for count in range(digits, 17):
+    for count in range(digits, 18):  # 17 distinguish any two
         texts = [_format(value, count) for value in values.tolist()]
         if len(set(texts)) == len(values):
-            return texts
-    return [_format(value, 17) for value in values.tolist()]
+            break
+    return texts
 
 
 def _format(value: float, digits: int) -> str:
@@ -182,9 +178,9 @@ class Classes(ABC):
     def assign(self, values: Any) -> NDArray[np.int32]:
         """Return the class of each element on its own: shape (n,)."""
 
-    @abstractmethod
     def describe(self) -> tuple[str, ...]:
-        """Return a line of text for each class."""
+        """Return a line of text for each class: its letter and its name."""
+        return tuple(f"{class_letter(number)}  {name}" for number, name in enumerate(self.names))
 
     def __len__(self) -> int:
         return len(self.names)
@@ -194,7 +190,7 @@ class Classes(ABC):
 class GivenClasses(Classes):
     """Classes by a map from element to class."""
 
-    class_map: ClassMap  # mapping or callable: From an element to the label of its class
+    class_map: ClassMap  # From an element to the label of its class
     numbers: Mapping[Hashable, int]  # From a label to the class's number
     others: int | None = None  # Class of elements that the mapping does not have; None refuses them
 
@@ -214,7 +210,7 @@ class GivenClasses(Classes):
             )
         return np.array([self.numbers[label] for label in labels], np.int32)
 
-    def _label(self, element: Any, position: int) -> Hashable:
+    def _label(self, element: Any, position: int) -> Any:
         if not isinstance(self.class_map, Mapping):
             return _plain_label(self.class_map(element), position)
         try:
@@ -232,12 +228,11 @@ class GivenClasses(Classes):
 
     def describe(self) -> tuple[str, ...]:
         """Return a line for each class: its letter, its name, and how many different elements a mapping has of it."""
+        lines = super().describe()
         if not isinstance(self.class_map, Mapping):
-            return tuple(f"{class_letter(number)}  {name}" for number, name in enumerate(self.names))
+            return lines
         counts = Counter(self.numbers.get(label, -1) for label in self.class_map.values())
-        return tuple(
-            f"{class_letter(number)}  {name}  ({counts[number]} different)" for number, name in enumerate(self.names)
-        )
+        return tuple(f"{line}  ({counts[number]} different)" for number, line in enumerate(lines))
 
 
 def classes_of_map(class_map: ClassMap, elements: Iterable[Any]) -> GivenClasses:
@@ -246,20 +241,17 @@ def classes_of_map(class_map: ClassMap, elements: Iterable[Any]) -> GivenClasses
     `class_map`: From an element to its class. Whole numbers from 0 to 255 are the classes' numbers; other classes are
     numbered in the order of the mapping, or in which a function returns them for these elements.
     """
-    if isinstance(class_map, Mapping):
-        labels = [_plain_label(label, place) for place, label in enumerate(class_map.values())]
-    else:
-        labels = [_plain_label(class_map(element), place) for place, element in enumerate(elements)]
+    given: Iterable[Any] = class_map.values() if isinstance(class_map, Mapping) else map(class_map, elements)
+    labels = [_plain_label(label, place) for place, label in enumerate(given)]
     if labels and all(isinstance(label, int) for label in labels):
-        whole = [label for label in labels if isinstance(label, int)]
-        wrong = next((label for label in whole if not 0 <= label <= MOST_NUMBER), None)
+        wrong = next((label for label in labels if not 0 <= label <= MOST_NUMBER), None)
         if wrong is not None:
             raise DataError(f"class {wrong} is not from 0 to {MOST_NUMBER}: give classes small numbers, or names")
-        return GivenClasses(class_map, {number: number for number in range(max(whole) + 1)})
+        labels = list(range(max(labels) + 1))
     return GivenClasses(class_map, {label: number for number, label in enumerate(dict.fromkeys(labels))})
 
 
-def _plain_label(label: Any, position: int) -> Hashable:
+def _plain_label(label: Any, position: int) -> Any:
     """Return a label, numpy's whole numbers as Python's."""
     plain = int(label) if isinstance(label, (np.integer, bool, np.bool_)) else label
     if not isinstance(plain, Hashable):
@@ -269,8 +261,11 @@ def _plain_label(label: Any, position: int) -> Hashable:
 
 def identity_classes(elements: Sequence[Hashable]) -> GivenClasses:
     """Give each different element a class of its own, numbers in ascending order, others as they appear."""
-    numbers = {element: number for number, element in enumerate(_sort_numbers(dict.fromkeys(elements)))}
-    return GivenClasses({element: element for element in numbers}, numbers)
+    different: list[Any] = list(dict.fromkeys(elements))
+    if all(isinstance(element, (int, float)) for element in different):
+        different.sort()
+    numbers = {element: number for number, element in enumerate(different)}
+    return GivenClasses({element: element for element in different}, numbers)
 
 
 def most_used_classes(elements: Sequence[Hashable], count: int) -> GivenClasses:
@@ -282,18 +277,12 @@ def most_used_classes(elements: Sequence[Hashable], count: int) -> GivenClasses:
     return GivenClasses({element: element for element in kept}, numbers, others=len(kept))
 
 
-def _sort_numbers(elements: Iterable[Hashable]) -> list[Hashable]:
-    kept = list(elements)
-    numbers: list[Any] = [element for element in kept if isinstance(element, (int, float))]
-    return sorted(numbers) if len(numbers) == len(kept) else kept
-
-
 @dataclass(frozen=True, eq=False)
 class BandClasses(Classes):
     """Bands of one metric, or of addresses."""
 
     edges: FloatArray  # (k − 1,): Ascending. An element on an edge belongs to the band above.
-    metric: str  # The metric's name
+    metric: str
     per: str | None = None  # Divisor of rates, where the metric is of a trace
 
     @property
@@ -310,10 +299,6 @@ class BandClasses(Classes):
         """Return the band of each value, of shape (n,) or (n, 1)."""
         column = metric_rows(values, (self.metric,))[:, 0]
         return np.searchsorted(self.edges, column, "right").astype(np.int32)
-
-    def describe(self) -> tuple[str, ...]:
-        """Return a line for each band."""
-        return tuple(f"{class_letter(number)}  {name}" for number, name in enumerate(self.names))
 
 
 def quantile_bands(values: FloatArray, count: int, metric: str, per: str | None = None) -> BandClasses:

@@ -31,7 +31,7 @@ from unperturbed.analysis.structure.classes.classifiers import (
     range_bands,
 )
 from unperturbed.analysis.structure.classes.clustering import MOST_CLASSES
-from unperturbed.analysis.structure.classes.metric_classes import MetricClasses, metric_classes
+from unperturbed.analysis.structure.classes.metric_classes import MetricClasses, Rates, metric_classes
 from unperturbed.analysis.structure.classes.scaling import FloatArray
 from unperturbed.collectors.data import Kind, Trace
 from unperturbed.errors import DataError
@@ -46,15 +46,6 @@ _SHORT = 0.05
 
 _WAITING = 0.05
 """Share of intervals without work above which waiting is part of what a program does."""
-
-
-@dataclass(frozen=True, eq=False)
-class Rates:
-    """Metrics of each interval, as rates."""
-
-    values: FloatArray  # (n, metrics): One row an interval
-    informative: NDArray[np.bool_]  # (n,): False where an interval is too short to classify
-    quantum: FloatArray  # (metrics,): What one event adds to a rate in the median interval; 0 for what is not a count
 
 
 def default_per(trace: Trace) -> str:
@@ -72,10 +63,9 @@ def default_per(trace: Trace) -> str:
 
 
 def default_metrics(trace: Trace, per: str | None) -> tuple[str, ...]:
-    """Return the metrics by which intervals are classified by default.
+    """Return hardware metrics, simulated ones included; without any, those of the operating system; else all.
 
-    Hardware metrics, simulated ones included; without any, those of the operating system; without these, all. Software
-    metrics mark places in the program, which phases are compared with. The divisor of rates is left out.
+    Software metrics mark places in the program, which phases are compared with. The divisor of rates is left out.
     """
     preferred: tuple[tuple[Kind, ...], ...] = (("hardware", "simulated"), ("os",), ())
     for kinds in preferred:
@@ -86,24 +76,20 @@ def default_metrics(trace: Trace, per: str | None) -> tuple[str, ...]:
 
 
 def rates_of(trace: Trace, metrics: Sequence[str], per: str | None) -> Rates:
-    """Return the named metrics of a trace as rates.
-
-    `metrics`: Counters are divided by what `per` counted in the interval; gauges and derived metrics stay as they are.
-    `per`: Name of a counter, or `time` for nanoseconds. None leaves everything as it is.
-    """
-    values = trace.values(metrics) if len(metrics) else np.zeros((len(trace), 0))
+    """Return counters divided by what `per` counted (`time`: in ns), and gauges and derived metrics as they are."""
+    values = trace.values(metrics)
     _refuse_missing(values, metrics)
-    counters = np.array([_is_counter(trace, name) for name in metrics], bool)
-    whole = np.array([np.issubdtype(trace[name].dtype, np.integer) for name in metrics], bool)
+    counters = np.array([_is_counter(trace, name) for name in metrics])
+    whole = counters & np.array([np.issubdtype(trace[name].dtype, np.integer) for name in metrics])
     if per is None or not len(trace):
-        return Rates(values, np.ones(len(trace), bool), np.where(counters & whole, 1.0, 0.0))
+        return Rates(tuple(metrics), per, values, np.ones(len(trace), bool), np.where(whole, 1.0, 0.0))
     work = _work(trace, per)
     usual = float(np.median(work))
     if usual <= 0:
         raise DataError(f"`per` is {per!r}, which is 0 in most intervals: give another counter, or None for no rates")
     # An interval without an instruction, in which the program waited, has no events either, and rates of 0.
     rates = np.where(counters, values / np.maximum(work, 1)[:, None], values)
-    return Rates(rates, work >= _SHORT * usual, np.where(counters & whole, 1 / usual, 0.0))
+    return Rates(tuple(metrics), per, rates, work >= _SHORT * usual, np.where(whole, 1 / usual, 0.0))
 
 
 def _is_counter(trace: Trace, name: str) -> bool:
@@ -143,8 +129,6 @@ class Elements:
 
     items: Sequence[Any]  # As they were given: numbers, tuples of numbers, or anything hashable
     rates: Rates | None  # The same as rows of numbers; None where they are not numbers
-    metrics: tuple[str, ...]  # Names of the numbers; empty where there are none
-    per: str | None  # What rates were divided by
     # Whether they are whole numbers or no numbers at all, each exact, rather than what an interval counted.
     are_accesses: bool
 
@@ -153,10 +137,7 @@ class Elements:
 
 
 def read_elements(source: Source, *, metrics: Sequence[str] | None, per: str | None) -> Elements:
-    """Read a run's elements.
-
-    `source`: Trace, array of shape (n,) or (n, metrics), or iterable. The run.
-    """
+    """Read a run's elements; an array has the shape (n,) or (n, metrics)."""
     if isinstance(metrics, str):
         raise DataError(f"metrics is {metrics!r}: give a list of names, as in [{metrics!r}]")
     if isinstance(source, Trace):
@@ -166,12 +147,13 @@ def read_elements(source: Source, *, metrics: Sequence[str] | None, per: str | N
         if metrics is not None:
             such = f", such as {array[0]!r}" if array else ""
             raise DataError(f"the elements are not numbers{such}: they cannot be classified by {', '.join(metrics)}")
-        return Elements(array, None, (), None, are_accesses=True)
-    names = tuple(metrics) if metrics is not None else _column_names(array)
+        return Elements(array, None, are_accesses=True)
+    columns = ["value"] if array.ndim < 2 else [f"metric {column}" for column in range(array.shape[-1])]
+    names = tuple(columns if metrics is None else metrics)
     rows = metric_rows(array, names)
     items = array.tolist() if array.ndim == 1 else [tuple(row) for row in array.tolist()]
-    whole = array.ndim == 1 and array.dtype.kind in "biu"
-    return Elements(items, Rates(rows, np.ones(len(rows), bool), np.zeros(len(names))), names, None, are_accesses=whole)
+    rates = Rates(names, None, rows, np.ones(len(rows), bool), np.zeros(len(names)))
+    return Elements(items, rates, are_accesses=array.ndim == 1 and array.dtype.kind in "biu")
 
 
 def _of_trace(trace: Trace, metrics: Sequence[str] | None, per: str | None) -> Elements:
@@ -181,13 +163,7 @@ def _of_trace(trace: Trace, metrics: Sequence[str] | None, per: str | None) -> E
         raise DataError("`metrics` is empty: name at least one, or leave it out")
     columns = [trace[name].tolist() for name in names]
     items = columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
-    return Elements(items, rates_of(trace, names, divisor), names, divisor, are_accesses=False)
-
-
-def _column_names(array: NDArray[Any]) -> tuple[str, ...]:
-    if array.ndim == 1:
-        return ("value",)
-    return tuple(f"metric {column}" for column in range(array.shape[-1] if array.ndim else 1))
+    return Elements(items, rates_of(trace, names, divisor), are_accesses=False)
 
 
 def _as_array(source: ArrayLike | Iterable[Any]) -> NDArray[Any] | list[Any]:
@@ -224,21 +200,18 @@ class Classification:
     """The class of each element."""
 
     classes: Classes  # The classifier
-    labels: NDArray[np.int64]  # (n,): Class of each element
+    labels: NDArray[np.int64]  # (n,)
     mixed: NDArray[np.bool_]  # (n,): Intervals in which one class gives way to the next
     outliers: NDArray[np.bool_]  # (n,): Elements that are far from all classes
 
 
 def classify(elements: Elements, request: ClassesRequest, *, smooth: bool | None, seed: int) -> Classification:
-    """Classify elements as requested.
-
-    `smooth`: Whether a change of class has to pay; None for intervals alone.
-    """
+    """Classify elements as requested; `smooth` makes changes of class pay, None for intervals alone."""
     smoothed = not elements.are_accesses if smooth is None else smooth
     classes = request if isinstance(request, Classes) else _find_classes(elements, request, smoothed, seed)
     if isinstance(classes, MetricClasses):
         rates = _require_numbers(elements, "classes of metrics")
-        labelling = classes.label(rates.values, rates.informative, smooth=smoothed, mixtures=not elements.are_accesses)
+        labelling = classes.label(rates, smooth=smoothed, mixtures=not elements.are_accesses)
         outliers = rates.informative & (labelling.bits > classes.outlier_threshold)
         return Classification(classes, labelling.labels, labelling.mixed, outliers)
     if isinstance(request, GivenClasses) and isinstance(request.class_map, Mapping) and request.others is None:
@@ -278,17 +251,8 @@ def _find_classes(elements: Elements, request: ClassesRequest, smooth: bool, see
         if found is not None:
             return found
     assert elements.rates is not None
-    return metric_classes(
-        elements.rates.values,
-        elements.rates.informative,
-        elements.metrics,
-        per=elements.per,
-        quantum=elements.rates.quantum,
-        count=_requested_count(request),
-        smooth=smooth,
-        mixtures=not elements.are_accesses,
-        seed=seed,
-    )
+    count, mixtures = _requested_count(request), not elements.are_accesses
+    return metric_classes(elements.rates, count=count, smooth=smooth, mixtures=mixtures, seed=seed)
 
 
 def _find_classes_of_accesses(elements: Elements, request: ClassesRequest) -> Classes | None:
@@ -317,15 +281,14 @@ def _requested_count(request: ClassesRequest) -> int | None:
 
 def _find_bands(elements: Elements, request: Quantiles | Ranges) -> BandClasses:
     kind = type(request).__name__
-    values = _require_numbers(elements, kind.lower()).values
-    if values.shape[1] != 1:
+    rates = _require_numbers(elements, kind.lower())
+    if len(rates.metrics) != 1:
         raise DataError(
-            f"{kind} divide one metric, but there are {values.shape[1]}: name one, or ask for a number of classes"
+            f"{kind} divide one metric, but there are {len(rates.metrics)}: name one, or ask for a number of classes"
         )
-    name = elements.metrics[0]
     if isinstance(request, Quantiles):
-        return quantile_bands(values[:, 0], request.count, name, elements.per)
-    return range_bands(values[:, 0], request, name, elements.per)
+        return quantile_bands(rates.values[:, 0], request.count, rates.metrics[0], rates.per)
+    return range_bands(rates.values[:, 0], request, rates.metrics[0], rates.per)
 
 
 def _require_numbers(elements: Elements, what: str) -> Rates:

@@ -4,10 +4,7 @@ A class is a cloud of values, a Student's t distribution, whose tails are heavy 
 its class some more bits, but not enough to pay for a class of its own. All classes share their axes, along which
 each has variances of its own. A partition costs its values, which class each is of, and the classes' centres and
 variances. The search starts with k-means of many classes and merges the two that are least separated until a valley of
-density lies between any two.
-
-scikit-learn's GaussianMixture, with k by BIC, finds several classes in all runs of the tests whose values are one
-uniform or skewed class, or one with outliers.
+density lies between any two. ARCHITECTURE.md compares it with scikit-learn's mixtures.
 """
 
 from __future__ import annotations
@@ -44,16 +41,12 @@ def student_t_bits(values: FloatArray, centres: FloatArray, variances: FloatArra
     """
     measure = compiled(_MODULE, "class_distances", _DISTANCES)
     distances = measure(*map(np.ascontiguousarray, (values, centres, variances)))
-    return np.array([student_t_peak_bits(one) for one in variances]) + _tail_bits(distances, values.shape[1])
-
-
-def _tail_bits(distance: NDArray[np.float64], metrics: int) -> NDArray[np.float64]:
-    """Return the bits that values take more than one at the centre, by their squared distances from it."""
-    bits: NDArray[np.float64] = (DEGREES_OF_FREEDOM + metrics) / 2 * np.log2(1 + distance / DEGREES_OF_FREEDOM)
+    tails = (DEGREES_OF_FREEDOM + values.shape[1]) / 2 * np.log2(1 + distances / DEGREES_OF_FREEDOM)
+    bits: FloatArray = np.array([student_t_peak_bits(one) for one in variances]) + tails
     return bits
 
 
-def student_t_peak_bits(variances: NDArray[np.float64]) -> float:
+def student_t_peak_bits(variances: FloatArray) -> float:
     """Return the bits of a value at the centre: the least it can take."""
     metrics, freedom = len(variances), DEGREES_OF_FREEDOM
     normaliser = (
@@ -62,44 +55,20 @@ def student_t_peak_bits(variances: NDArray[np.float64]) -> float:
     return float(normaliser + np.log(variances).sum() / 2) / math.log(2)
 
 
-def student_t_weights(
-    values: NDArray[np.float64], centre: NDArray[np.float64], variances: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Return the weight of each value in the fit of its class: outlying values weigh little."""
-    distance = ((values - centre) ** 2 / variances).sum(axis=1)
-    weights: NDArray[np.float64] = (DEGREES_OF_FREEDOM + values.shape[1]) / (DEGREES_OF_FREEDOM + distance)
-    return weights
-
-
 def fit_student_t(
-    values: NDArray[np.float64],
-    floor: NDArray[np.float64],
-    prior: NDArray[np.float64] | None = None,
-    *,
-    prior_weight: float = 0.0,
-    rounds: int = _FIT_ROUNDS,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Fit centre and variances by iterated weights (expectation and maximisation).
+    values: FloatArray, floor: FloatArray, prior: FloatArray, prior_weight: float, rounds: int = _FIT_ROUNDS
+) -> tuple[FloatArray, FloatArray]:
+    """Return centre and variances along the axes of values, shape (n, metrics), by expectation and maximisation.
 
-    `values`: array of float64, shape (n, metrics). One row or more.
-    `floor`: array of float64, shape (metrics,) or (1,). Variance that is always added: what the metrics do not resolve.
-    `prior`: array of float64, shape (metrics,). Variances to which the fit is shrunk.
-    Result `centre`, `variances`: array of float64, shape (metrics,). The fit, along the axes of the values.
+    `floor`: shape (metrics,). Variance that is always added: what the metrics do not resolve.
+    `prior`: shape (metrics,). Variances to which the fit is shrunk.
     """
-    metrics = values.shape[1]
-    expected = np.zeros(metrics) if prior is None else prior
     centre = median_of_rows(values)
-    start = (((values - centre) ** 2).sum(axis=0) + prior_weight * expected) / (len(values) + prior_weight) + floor
+    start = (((values - centre) ** 2).sum(axis=0) + prior_weight * prior) / (len(values) + prior_weight) + floor
     reweight = compiled(_MODULE, "fit_rounds", _FIT)
+    data = np.ascontiguousarray(values)
     found: tuple[FloatArray, FloatArray] = reweight(
-        np.ascontiguousarray(values),
-        centre,
-        start,
-        expected,
-        prior_weight,
-        np.full(metrics, floor),
-        rounds,
-        DEGREES_OF_FREEDOM,
+        data, centre, start, prior, prior_weight, floor, rounds, DEGREES_OF_FREEDOM
     )
     return found
 
@@ -185,11 +154,10 @@ class Clusters:
 
 
 def cluster(scaled: FloatArray, floor: Floor, *, classes: int | None, rng: np.random.Generator) -> Clusters:
-    """Find classes of values.
+    """Find classes of values on one scale, shape (n, metrics), a row or more.
 
-    `scaled`: array of float64, shape (n, metrics). On one scale (`scaling`); a row or more.
-    `classes`: Number of classes; fewer are found where there are fewer different values. None finds the 1 to 10
-    separated classes with the fewest bits.
+    `classes`: Fewer are found where there are fewer different values. None finds the 1 to 10 separated classes with the
+    fewest bits.
     """
     part = _sample(scaled, _SEARCHED, rng)
     whole = [_refine(part, np.zeros(len(part), np.int64), floor, _ROUNDS)] if classes in (None, 1) else []
@@ -222,9 +190,7 @@ def _search(values: FloatArray, floor: Floor, classes: int | None, rng: np.rando
     keep = classes is not None
     found, labels = _refine(values, labels, floor, _ROUNDS, keep=keep)
     # Merge the least separated pair until all are separated, or as many are left as requested.
-    while len(found) > 1:
-        if classes is not None and len(found) <= classes:
-            break
+    while len(found) > (classes or 1):
         least, pair = _least_separated(values, labels, found)
         if classes is None and least > VALLEY_BITS:
             break
@@ -295,29 +261,20 @@ def _least_separated(values: FloatArray, labels: Labels, clusters: Clusters) -> 
     return least, pair
 
 
-def valley_bits(
-    one: NDArray[np.float64],
-    other: NDArray[np.float64],
-    variances: NDArray[np.float64],
-    way: NDArray[np.float64] | None = None,
-) -> float:
-    """Test whether two classes are separated by a valley of density; return how many bits the valley saves.
+def valley_bits(one: FloatArray, other: FloatArray, variances: FloatArray, way: FloatArray) -> float:
+    """Return how many bits a valley of density between two classes saves; −1 without a valley.
 
-    `one`, `other`: array of float64, shape (n, metrics) and (m, metrics). Values of the classes, none of them empty.
-    `variances`: array of float64, shape (metrics,). Of both classes; positive.
-    `way`: array of float64, shape (metrics,). From the first one's median to the other's, where it is known.
-    Result: With a values in the emptiest window between the classes' medians and b in a window around the emptier
-    median, a < b: (a + b)·(1 − H(a / (a + b))) − log₂(a + b) / 2, what a code with a frequency of its own saves over
-    one without. −1 where a ≥ b.
+    `one`, `other`: shape (n, metrics) and (m, metrics). Values of the classes, none of them empty.
+    `variances`, `way`: shape (metrics,). Of both classes, and from the first one's median to the other's.
+    Result: With a values in the emptiest window between the medians and b in a window around the emptier median, a < b:
+    (a + b)·(1 − H(a / (a + b))) − log₂(a + b) / 2, what a code with a frequency of its own saves over one without.
 
-    Notes
-    -----
     A skewed or flat-topped cloud of values takes fewer bits as two classes than as one, though nothing divides it; so
     classes have to be divided. Values are projected on Fisher's line through both medians; a window is a quarter of the
     way. With one class in truth, the density between two points is never below that of both, so nothing is saved but by
     chance.
     """
-    direction = (median_of_rows(other) - median_of_rows(one) if way is None else way) / variances
+    direction = way / variances
     projected = [np.sort(values @ direction) for values in (one, other)]
     low, high = (float(values[(len(values) - 1) // 2] + values[len(values) // 2]) / 2 for values in projected)
     if not high > low:
@@ -325,7 +282,7 @@ def valley_bits(
     width = (high - low) / 4
     ordered = np.sort(np.concatenate(projected))
 
-    def count_around(centres: NDArray[np.float64]) -> NDArray[np.int64]:
+    def count_around(centres: FloatArray) -> Labels:
         first = np.searchsorted(ordered, centres - width / 2, "left")
         return np.searchsorted(ordered, centres + width / 2, "right") - first
 
@@ -342,10 +299,7 @@ def valley_bits(
 def _refine(
     values: FloatArray, labels: Labels, floor: Floor, rounds: int, *, keep: bool = False
 ) -> tuple[Clusters, Labels]:
-    """Fit classes and reassign values alternately; return the best partition on the way.
-
-    A class may become empty, and is dropped; with `keep` the rounds end before that.
-    """
+    """Fit classes and reassign values alternately; return the best partition. `keep` ends before a class is empty."""
     best: tuple[Clusters, Labels] | None = None
     for _ in range(rounds):
         _, labels = np.unique(labels, return_inverse=True)  # a class may have become empty
@@ -369,9 +323,8 @@ def _fit(values: FloatArray, labels: Labels, floor: Floor) -> tuple[Clusters, Fl
     fits = []
     for rows, median in zip(members, medians, strict=True):
         least = np.square(axes).T @ floor(median)
-        fits.append(fit_student_t(rows @ axes, least, shared, prior_weight=_PRIOR))
-    turned = np.array([centre for centre, _ in fits])
-    variances = np.array([one for _, one in fits])
+        fits.append(fit_student_t(rows @ axes, least, shared, _PRIOR))
+    turned, variances = (np.array(parts) for parts in zip(*fits, strict=True))
     counts = np.bincount(labels, minlength=k)
     # An outlier takes the bits that say it is one, and where it lies within the range of all values.
     ranges = np.maximum(np.ptp(values, axis=0), _LEAST_RANGE)
@@ -390,6 +343,8 @@ def _shared_axes(members: list[FloatArray], medians: list[FloatArray]) -> tuple[
     for rows, median in zip(members, medians, strict=True):
         away = rows - median
         spread = np.square(away).mean(axis=0) + RESOLUTION**2
-        within += (student_t_weights(away, np.zeros(metrics), spread)[:, None] * away).T @ away
+        distances = (away**2 / spread).sum(axis=1)
+        weights = (DEGREES_OF_FREEDOM + metrics) / (DEGREES_OF_FREEDOM + distances)  # outlying values weigh little
+        within += (weights[:, None] * away).T @ away
     variances, axes = np.linalg.eigh(within / sum(map(len, members)))
     return np.maximum(variances, 0), axes

@@ -9,7 +9,6 @@ class and mixtures of two classes take the fewest bits (`label_jointly`).
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -19,7 +18,6 @@ from numpy.typing import ArrayLike, NDArray
 from unperturbed.analysis.compiling import compiled
 from unperturbed.analysis.structure.classes.classifiers import (
     Classes,
-    class_letter,
     class_names,
     location_names,
     metric_rows,
@@ -52,10 +50,23 @@ _SIGNATURE = (
 
 
 @dataclass(frozen=True, eq=False)
+class Rates:
+    """Elements as numbers; metrics of intervals are rates."""
+
+    metrics: tuple[str, ...]
+    per: str | None  # Divisor of rates; None where values were taken as they are
+    values: FloatArray  # (n, metrics): Finite
+    informative: NDArray[np.bool_]  # (n,): False where an interval is too short to classify
+    # (metrics,): What one event adds to a value in the median interval; 0 for what is not a count. Counts of a few
+    # events are as uncertain as counts are, their variance being no less than their mean.
+    quantum: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
 class Labelling:
     """The class of each element."""
 
-    labels: Labels  # (n,): Class of each element
+    labels: Labels  # (n,)
     # (n,): Elements in which one class gives way to the next; they are labelled as the one that they have more of.
     mixed: NDArray[np.bool_]
     bits: FloatArray  # (n,): Of each element in its class, or as a mixture
@@ -93,15 +104,12 @@ def label_jointly(
     *,
     mixtures: bool,
 ) -> tuple[Labelling, FloatArray]:
-    """Give all elements the classes that take the fewest bits together.
+    """Give all elements the classes that take the fewest bits together; return the transitions, too.
 
-    `scaled`: array of float64, shape (n, metrics). The elements on this scale.
-    `informative`: array of bool, shape (n,). False where an element is too short to classify.
-    `transitions`: array of float64, shape (k, k). See `transition_bits`. None counts them in this run itself, starting
-    with elements classified independently.
+    `scaled`: shape (n, metrics). The elements on this scale.
+    `transitions`: shape (k, k). See `transition_bits`. None counts them in this run itself, starting with elements
+    classified independently.
     `mixtures`: Whether an element can be the one in which one class gives way to the next.
-    Result `labelling`: The class of each element.
-    Result `transitions`: array of float64, shape (k, k). Those that it was made with.
     """
     found = label_independently(clusters, scaled, informative)
     if not len(scaled):
@@ -158,12 +166,10 @@ def run_starts(labels: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def join_short_runs(labels: NDArray[np.int64], least: int) -> NDArray[np.int64]:
-    """Join runs that are too short to a neighbour, the shortest first.
+    """Join runs of fewer than `least` elements to a neighbour, until none is left or all are one.
 
-    `labels`: array of int64, shape (n,). Class of each element.
-    Result: array of int64, shape (n,). No run is shorter than `least`, unless there is only one. The shortest run, of
-    equal ones the first, takes the label of its longer neighbour, of equal ones the one before it, and both become one.
-    O(n log n).
+    The shortest run, of equal ones the first, takes the label of its longer neighbour, of equal ones the one before it,
+    and both become one. O(n log n).
     """
     starts = run_starts(labels)
     lengths = np.diff(np.append(starts, len(labels))).tolist()
@@ -217,7 +223,7 @@ _STRETCHES, _STRETCH = 8, 500
 class MetricClasses(Classes):
     """Classes of values."""
 
-    metrics: tuple[str, ...]  # Names of the metrics
+    metrics: tuple[str, ...]
     per: str | None  # Divisor of rates; None where values were taken as they are
     scaling: Scaling  # From values to one scale
     clusters: Clusters  # The classes on that scale
@@ -240,55 +246,33 @@ class MetricClasses(Classes):
         """Return the class of each value on its own, of shape (n, metrics), or (n,) for one metric."""
         return self.clusters.nearest(self.scaling.apply(metric_rows(values, self.metrics))).astype(np.int32)
 
-    def label(
-        self, values: FloatArray, informative: NDArray[np.bool_], *, smooth: bool, mixtures: bool = True
-    ) -> Labelling:
-        """Return the class of each element of a run.
-
-        `values`: array of float64, shape (n, metrics). Finite.
-        `informative`: array of bool, shape (n,). False where an element is too short to classify.
-        `smooth`: Whether a change of class has to pay, see `label_jointly`; otherwise each element is classified on its
-        own.
-        `mixtures`: Whether an element can be one in which one class gives way to the next.
-        """
-        scaled = self.scaling.apply(values)
+    def label(self, rates: Rates, *, smooth: bool, mixtures: bool) -> Labelling:
+        """Return the class of each element of a run; `smooth` and `mixtures` as for `metric_classes`."""
+        scaled = self.scaling.apply(rates.values)
         if not smooth:
-            return label_independently(self.clusters, scaled, informative)
-        return label_jointly(self.clusters, self.scaling, scaled, informative, self.transitions, mixtures=mixtures)[0]
+            return label_independently(self.clusters, scaled, rates.informative)
+        given = self.clusters, self.scaling, scaled, rates.informative, self.transitions
+        return label_jointly(*given, mixtures=mixtures)[0]
 
     def describe(self) -> tuple[str, ...]:
         """Return a line for each class: letter, name, and the metrics in its middle."""
         unit = f" (per {'ns' if self.per == 'time' else self.per})" if self.per else ""
-        lines = []
-        for number, name in enumerate(self.names):
-            middles = ", ".join(
-                f"{metric} {value:.4g}" for metric, value in zip(self.metrics, self.centres[number], strict=True)
-            )
-            lines.append(f"{class_letter(number)}  {name}: {middles}{unit}")
-        return tuple(lines)
+        middles = [
+            ", ".join(f"{metric} {value:.4g}" for metric, value in zip(self.metrics, centre, strict=True))
+            for centre in self.centres
+        ]
+        return tuple(f"{line}: {middle}{unit}" for line, middle in zip(super().describe(), middles, strict=True))
 
 
-def metric_classes(
-    values: FloatArray,
-    informative: NDArray[np.bool_],
-    metrics: Sequence[str],
-    *,
-    per: str | None,
-    quantum: FloatArray,
-    count: int | None,
-    smooth: bool,
-    mixtures: bool,
-    seed: int,
-) -> MetricClasses:
-    """Find classes of the elements of a run.
+def metric_classes(rates: Rates, *, count: int | None, smooth: bool, mixtures: bool, seed: int) -> MetricClasses:
+    """Find classes of the elements of a run, one or more of which are informative.
 
-    `values`: array of float64, shape (n, metrics). Finite.
-    `informative`: array of bool, shape (n,). False where an element is too short to classify; True for one at least.
-    `quantum`: array of float64, shape (metrics,). What one event adds to a value; 0 if it is not a count. Counts of a
-    few events are as uncertain as counts are, their variance being no less than their mean.
     `count`: Classes; None for as many as take the fewest bits.
+    `smooth`: Whether a change of class has to pay (`label_jointly`); otherwise each element is classified on its own.
+    `mixtures`: Whether an element can be one in which one class gives way to the next.
     """
-    scaling = choose_scaling(values[informative])
+    informative, quantum = rates.informative, rates.quantum
+    scaling = choose_scaling(rates.values[informative])
 
     def floor(point: FloatArray) -> FloatArray:
         middle = scaling.revert(point[None])[0]
@@ -296,7 +280,7 @@ def metric_classes(
         least: FloatArray = RESOLUTION**2 + variance * scaling.slope(middle[None])[0] ** 2
         return least
 
-    scaled = scaling.apply(values)
+    scaled = scaling.apply(rates.values)
     clusters = cluster(scaled[informative], floor, classes=count, rng=np.random.default_rng(seed))
     if smooth:
         if count is None:
@@ -315,7 +299,7 @@ def metric_classes(
     threshold = float(np.quantile(labelling.bits[informative], _OUTLIER_SHARE)) + _OUTLIER_BITS
     order = _by_appearance(labelling.labels, len(clusters))
     ordered = transitions[np.ix_(order, order)]
-    return MetricClasses(tuple(metrics), per, scaling, clusters.take(order), ordered, threshold)
+    return MetricClasses(rates.metrics, rates.per, scaling, clusters.take(order), ordered, threshold)
 
 
 def _by_appearance(labels: NDArray[np.int64], classes: int) -> NDArray[np.int64]:
@@ -333,9 +317,6 @@ def prune_classes(
 
     Intervals in which one phase gives way to another lie scattered between the classes, and k-means may gather them in
     a class of their own. As mixtures of the class before and the class behind they often take fewer bits.
-
-    `scaled`: array of float64, shape (n, metrics). The elements on this scale.
-    `informative`: array of bool, shape (n,). False where an element is too short to classify.
     """
     sampled = _sample_stretches(len(scaled))
     values, known = scaled[sampled], informative[sampled]

@@ -64,11 +64,10 @@ class Scaling:
 
 
 def choose_scaling(values: FloatArray) -> Scaling:
-    """Choose a scale for each metric.
+    """Choose a scale for each metric of finite values, shape (n, metrics), one row or more.
 
-    `values`: array of float64, shape (n, metrics). Finite, one row or more.
-    Result: Logarithmic where no value is negative and many are small beside the largest: a linear scale would show
-    these as equal.
+    It is logarithmic where no value is negative and many are small beside the largest: a linear scale would show these
+    as equal.
     """
     low, middle, high = np.percentile(values, (_RANGE_PERCENT[0], 50, _RANGE_PERCENT[1]), axis=0)
     spread = np.maximum(high - low, _LEVEL * np.abs(middle))
@@ -79,12 +78,7 @@ def choose_scaling(values: FloatArray) -> Scaling:
     for column in np.flatnonzero(chosen):
         least, most = np.percentile(values[small[:, column], column], (10, 90))
         chosen[column] = most > _SMALL_RANGE * least
-    heavy = _logarithmic(values, high)
-    return Scaling(np.where(chosen, heavy.centre, middle), np.where(chosen, heavy.spread, spread), chosen)
-
-
-def _logarithmic(values: FloatArray, high: FloatArray) -> Scaling:
     centre = np.where(high > _TINY, high * _NEGLIGIBLE, 1.0)
-    logarithms = np.log1p(np.maximum(values, 0) / centre)
-    low, top = np.percentile(logarithms, _RANGE_PERCENT, axis=0)
-    return Scaling(centre, np.maximum(top - low, np.log1p(_LEVEL)), np.ones(values.shape[1], bool))
+    low, high = np.percentile(np.log1p(np.maximum(values, 0) / centre), _RANGE_PERCENT, axis=0)
+    heavy = np.maximum(high - low, np.log1p(_LEVEL))
+    return Scaling(np.where(chosen, centre, middle), np.where(chosen, heavy, spread), chosen)

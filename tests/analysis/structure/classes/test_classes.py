@@ -20,7 +20,7 @@ from unperturbed.analysis.structure.classes.classifiers import (
     quantile_bands,
     range_bands,
 )
-from unperturbed.analysis.structure.classes.metric_classes import metric_classes
+from unperturbed.analysis.structure.classes.metric_classes import Rates, metric_classes
 from unperturbed.analysis.structure.classes.scaling import Scaling, choose_scaling
 from unperturbed.errors import DataError
 
@@ -29,12 +29,13 @@ VALUES = st.lists(st.integers(-5, 5), min_size=1, max_size=30)
 
 
 def found_in(values, *, count=None, metrics=None, seed=0, quantum=0.0):
+    rates = rates_of(values, metrics, quantum)
+    return metric_classes(rates, count=count, smooth=True, mixtures=True, seed=seed)
+
+
+def rates_of(values, metrics=None, quantum=0.0):
     names = metrics or [f"m{column}" for column in range(values.shape[1])]
-    informative = np.ones(len(values), bool)
-    quanta = np.full(len(names), quantum)
-    return metric_classes(
-        values, informative, names, per=None, quantum=quanta, count=count, smooth=True, mixtures=True, seed=seed
-    )
+    return Rates(tuple(names), None, values, np.ones(len(values), bool), np.full(len(names), quantum))
 
 
 def three_phases(seed=0, elements=240, noise=1.0):
@@ -195,7 +196,7 @@ def test_a_class_of_mixtures_is_not_needed():
     values = places[truth] * held + places[behind] * (1 - held) + 0.05 * rng.normal(size=(600, 2))
     classes = found_in(values)
     assert len(classes) == 3
-    labelling = classes.label(values, np.ones(600, bool), smooth=True)
+    labelling = classes.label(rates_of(values), smooth=True, mixtures=True)
     most = np.where(mixed & (share < 0.5), behind, truth)
     assert same_partition(labelling.labels, most) > 0.95
     assert mixed[labelling.mixed].all()
@@ -218,7 +219,7 @@ def test_a_few_spikes_are_no_class():
         values[spikes] *= 1 + rng.exponential(20, size=(8, 2))
         classes = found_in(values)
         assert len(classes) == 3
-        found = classes.label(values, np.ones(len(values), bool), smooth=True).labels
+        found = classes.label(rates_of(values), smooth=True, mixtures=True).labels
         assert same_partition(found, truth) > 0.98
 
 

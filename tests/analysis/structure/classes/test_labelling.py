@@ -136,9 +136,9 @@ def test_bits_are_those_of_students_distribution(values, centre):
 def test_fit_finds_centre_and_spread_and_is_not_moved_by_outliers():
     rng = np.random.default_rng(2)
     values = rng.standard_t(4, size=(4000, 2)) * [1.0, 5.0] + [3.0, -7.0]
-    centre, variances = fit_student_t(values, np.zeros(2))
+    centre, variances = fit_student_t(values, *[np.zeros(2)] * 2, 0.0)
     assert centre == pytest.approx([3, -7], abs=0.3)
     assert np.sqrt(variances) == pytest.approx([1, 5], rel=0.06)
     values[:40] = 1e6
-    moved, _ = fit_student_t(values, np.zeros(2), rounds=100)
+    moved, _ = fit_student_t(values, *[np.zeros(2)] * 2, 0.0, rounds=100)
     assert moved == pytest.approx(centre, abs=0.1)
