@@ -3,10 +3,9 @@
 "Structural analysis of measurement paths", section 3, equations (6)–(8). The sum in (6) runs over the decomposition's
 segments; the paper writes k, which is also the word.
 
-A first decomposition comes from the sequence alone: it is cut where it stops being like what came just before.
-"Structural analysis of measurement paths", section 1, says no more than this: "a variable-size window, which isolates
-the current fragment and evaluates the degree of its similarity to the preceding fragment in the sense of the given
-metrics". This is one reading of it.
+A first decomposition comes from the sequence alone, by one reading of section 1: "a variable-size window, which
+isolates the current fragment and evaluates the degree of its similarity to the preceding fragment in the sense of the
+given metrics".
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -62,14 +61,6 @@ class Decomposition(Result):
     distances: NDArray[np.int64]
     sequence: Encoded = field(repr=False)
 
-    @classmethod
-    def of(
-        cls, encoded: Encoded, cuts: NDArray[np.int64], words: NDArray[np.int64], *, cost: float | None = None
-    ) -> Decomposition:
-        """Return a decomposition by its cuts and words; its cost is J where none is given."""
-        distances = WordMasks.of(encoded.codes, encoded.words).distances(cuts, words)[0]
-        return cls(float(distances.sum()) if cost is None else cost, cuts, words, distances, encoded)
-
     def __len__(self) -> int:
         """Return the number of segments, d_opt."""
         return len(self.words)
@@ -108,11 +99,11 @@ class Decomposition(Result):
     def tables(self) -> Sequence[Table]:
         """Return the words: segments of each, and their insertions and deletions."""
         columns = [Column("word"), Column("times", "right"), Column("edits", "right")]
+        names = [word if isinstance(word, str) else " ".join(map(str, word)) for word in self.dictionary]
         rows = []
-        for number, word in enumerate((*self.dictionary, None)):
-            own = self.words == (-1 if word is None else number)
-            if word is not None or own.any():
-                name = "no word" if word is None else _written(word)
+        for number, name in [*enumerate(names), (-1, "no word")]:
+            own = self.words == number
+            if number >= 0 or own.any():
                 rows.append([name, f"{own.sum():,}", f"{self.distances[own].sum():,}"])
         return [Table(columns, rows, "Words, and the segments that are near to them")]
 
@@ -130,9 +121,8 @@ class Decomposition(Result):
         return {"cost": self.cost, "dictionary": dictionary, "segments": self.to_frame().to_dicts()}
 
 
-@dataclass(frozen=True, eq=False)
-class WordMasks:
-    """A sequence and words as bit masks, for the compiled loops."""
+class WordMasks(NamedTuple):
+    """A sequence and words as bit masks: the first arguments of the compiled loops."""
 
     codes: NDArray[np.int32]  # (n,): The sequence's symbols, those of no word all alike
     # (all words' blocks, symbols): A bit for each symbol of a word, at the upper end of its blocks.
@@ -149,13 +139,6 @@ class WordMasks:
         lengths = np.array([len(word) for word in words], np.int64)
         return cls(*compiled(_MODULE, "word_masks", _MASKS)(codes, joined, lengths))
 
-    @property
-    def arrays(
-        self,
-    ) -> tuple[NDArray[np.int32], NDArray[np.uint64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
-        """First arguments of the compiled loops."""
-        return self.codes, self.bits, self.blocks, self.lengths, self.firsts
-
     def distances(
         self, cuts: NDArray[np.int64], words: NDArray[np.int64], *, merging: bool = False
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
@@ -164,12 +147,8 @@ class WordMasks:
         Both have the shape (segments,). With `merging`, a lost symbol is not a deletion.
         """
         measure = compiled(_MODULE, "segment_distances", _DISTANCES)
-        found: tuple[NDArray[np.int64], NDArray[np.bool_]] = measure(*self.arrays, cuts, words, merging)
+        found: tuple[NDArray[np.int64], NDArray[np.bool_]] = measure(*self, cuts, words, merging)
         return found
-
-
-def _written(word: Word) -> str:
-    return word if isinstance(word, str) else " ".join(map(str, word))
 
 
 def decompose(
@@ -232,15 +211,14 @@ def decompose(
         raise ValueError(f"edit_price is {edit_price}; give a finite price of 0 or more")
     prices = _prices(0.0 if word_prices is None else word_prices, count, "word_prices", "word")
     of_symbols = _prices(symbol_prices, size, "symbol_prices", "symbol of the sequence")
+    stretch = math.inf if stretch_price is None else stretch_price
     if stretch_price is not None and not math.isfinite(stretch_price):
         raise ValueError(
             f"stretch_price is {stretch_price}; give a finite price, or None for no stretches without a word"
         )
     if not count and stretch_price is None:
-        stretch_price, of_symbols = 0.0, np.full(size, float(edit_price))
-    return decompose_encoded(
-        encoded, longest, prices, float(edit_price), math.inf if stretch_price is None else stretch_price, of_symbols
-    )
+        stretch, of_symbols = 0.0, np.full(size, float(edit_price))
+    return decompose_encoded(encoded, longest, prices, float(edit_price), stretch, of_symbols)
 
 
 def decompose_encoded(
@@ -261,10 +239,8 @@ def decompose_encoded(
     masks = WordMasks.of(encoded.codes, encoded.words)
     allowed = longest if longest is not None else 2 * int(masks.lengths.max(initial=0))
     search = compiled(_MODULE, "cheapest", _CHEAPEST)
-    cost, cuts, chosen = search(
-        *masks.arrays, word_prices, edit_price, allowed, stretch_price, symbol_prices, merged_price
-    )
-    return Decomposition.of(encoded, cuts, chosen, cost=float(cost))
+    cost, cuts, words = search(*masks, word_prices, edit_price, allowed, stretch_price, symbol_prices, merged_price)
+    return Decomposition(float(cost), cuts, words, masks.distances(cuts, words)[0], encoded)
 
 
 def _prices(given: ArrayLike, count: int, name: str, of: str) -> NDArray[np.float64]:
@@ -337,9 +313,10 @@ def _most_alike(symbols: Comparable, begin: int, preceding: Comparable, theta: f
     to_preceding = [Indel.normalized_distance(symbols[begin:end], preceding) for end in ends]
     if begin and min(to_preceding, default=math.inf) <= theta:
         return ends[to_preceding.index(min(to_preceding))]
-    halves = [(begin, end, 2 * end - begin) for end in ends if 2 * end - begin <= len(symbols)]
     to_following = [
-        Indel.normalized_distance(symbols[first:middle], symbols[middle:last]) for first, middle, last in halves
+        Indel.normalized_distance(symbols[begin:end], symbols[end : 2 * end - begin])
+        for end in ends
+        if 2 * end - begin <= len(symbols)
     ]
     if min(to_following, default=math.inf) <= theta:
         return ends[to_following.index(min(to_following))]

@@ -1,17 +1,16 @@
 """Symbols of sequences and words as numbers, indel distances of fragments, and their classes by the nearest prototype.
 
-Decomposition and dictionaries compute with numbers alone. Indel distance is the fewest insertions and deletions that
-turn one fragment into another: "Structural analysis of measurement paths", section 2, eq. (1). The paper's
-transformation of T2 into T1 inserts symbols of T2; what is meant is T1's. The least number is the same in either
-direction: |s| + |t| − 2·LCS(s, t). Prototypes are words, eq. (4), or medoids, the other kind that the paper names
-(section 1).
+Indel distance is the fewest insertions and deletions that turn one fragment into another: "Structural analysis of
+measurement paths", section 2, eq. (1). The paper's transformation of T2 into T1 inserts symbols of T2; what is meant is
+T1's. The least number is the same in either direction: |s| + |t| − 2·LCS(s, t). Prototypes are words, eq. (4), or
+medoids, the other kind that the paper names (section 1).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -48,6 +47,10 @@ class Encoded:
     alphabet: tuple[Hashable, ...]
     is_text: bool  # Whether the sequence came as text, so that words are returned as text
 
+    def with_words(self, words: Iterable[Sequence[int]]) -> Encoded:
+        """Return the sequence with other words, given as numbers of symbols."""
+        return replace(self, words=tuple(np.array(word, np.int32) for word in words))
+
     def decode(self, codes: NDArray[np.int32]) -> Word:
         """Return numbers of symbols as a word: text where the sequence was text, a tuple of symbols otherwise."""
         symbols = tuple(self.alphabet[code] for code in codes.tolist())
@@ -57,12 +60,9 @@ class Encoded:
 
 
 def encode(sequence: AnySequence, words: Iterable[AnySequence] = ()) -> Encoded:
-    """Number the symbols of a sequence and of words.
+    """Number the symbols of a sequence and of words by value: 1 of a list is 1 of an int array.
 
-    `sequence`: str, iterable of hashable, array of shape (n,) or StructuralSequence. Symbols are compared by value: 1
-    of a list is 1 of an int array.
-    `words`: iterable of str, iterable of hashable, array of shape (length,) or StructuralSequence. Text only where the
-    sequence is text or all its symbols are single characters.
+    Words are text only where the sequence is text or all its symbols are single characters.
     """
     if isinstance(words, str):
         raise DataError(f"words is {words!r}, a single text; give a list of words")
@@ -85,7 +85,11 @@ def encode(sequence: AnySequence, words: Iterable[AnySequence] = ()) -> Encoded:
 
 def number_symbols(sequence: AnySequence, numbers: dict[Hashable, int], name: str) -> NDArray[np.int32]:
     """Return numbers of a sequence's symbols, shape (n,); new ones join `numbers`. `name` is for error messages."""
-    symbols = _symbols(sequence, name)
+    given = sequence.symbols if isinstance(sequence, HasSymbols) else sequence
+    if isinstance(given, np.ndarray) and given.ndim != 1:
+        raise DataError(f"{name} has the shape {given.shape}; give a one-dimensional array, one symbol per element")
+    # Python's own numbers: words return them.
+    symbols: list[Hashable] = given.tolist() if isinstance(given, np.ndarray) else list(given)
     codes: list[int] = []
     try:
         for symbol in symbols:
@@ -101,16 +105,6 @@ def number_symbols(sequence: AnySequence, numbers: dict[Hashable, int], name: st
             "text or a tuple"
         ) from error
     return np.array(codes, np.int32)
-
-
-def _symbols(sequence: AnySequence, name: str) -> list[Hashable]:
-    given = sequence.symbols if isinstance(sequence, HasSymbols) else sequence
-    if not isinstance(given, np.ndarray):
-        return list(given)
-    if given.ndim != 1:
-        raise DataError(f"{name} has the shape {given.shape}; give a one-dimensional array, one symbol per element")
-    symbols: list[Hashable] = given.tolist()  # Python's own numbers: words return them
-    return symbols
 
 
 def _is_character(symbol: Hashable) -> bool:
@@ -246,11 +240,9 @@ def nearest_prototype(distances: ArrayLike, members: ArrayLike) -> NDArray[np.in
 
 
 def medoids(distances: ArrayLike, labels: ArrayLike) -> NDArray[np.int64]:
-    """Return the medoid of each class: the segment nearest to all others of its class on average (section 1).
+    """Return the row of each class's medoid, the segment nearest to all others of its class on average (section 1).
 
-    `distances`: array of float, shape (d, d). Of all segments; see `indel_distances`.
-    `labels`: array of int, shape (d,). Class of each segment, numbered from 0; see `nearest_prototype`.
-    Result: array of int64, shape (classes,). Row of each class's medoid; of several the lowest.
+    `labels` as of `nearest_prototype`, shape (d,). Of several medoids the lowest.
     """
     matrix, classes = square(distances), np.asarray(labels)
     if classes.shape != (len(matrix),):

@@ -245,22 +245,18 @@ def _null_cost(encoded: Encoded, null: Null, rng: np.random.Generator) -> float:
     """Return J of one shuffled sequence."""
     size = len(encoded.codes)
     sample = min(size, max(_LEAST_SAMPLE, _SAMPLE_FOR_WORDS * sum(map(len, encoded.words))))
-    codes = shuffle_symbols(encoded.codes, rng)[:sample]
-    known = replace(encoded, codes=codes)
-    if null.relearn:
-        lengths = sorted((min(len(word), len(codes)) for word in encoded.words), reverse=True)
-        cost = _relearned_cost(known, lengths, rng)
-    else:
-        cost = cheapest_decomposition(known).cost
+    known = replace(encoded, codes=shuffle_symbols(encoded.codes, rng)[:sample])
+    cost = _relearned_cost(known, rng) if null.relearn else cheapest_decomposition(known).cost
     return cost * (size / sample if sample else 1.0)
 
 
-def _relearned_cost(encoded: Encoded, lengths: list[int], rng: np.random.Generator) -> float:
-    """Return the least J that a search finds over words of these lengths, the longest first.
+def _relearned_cost(encoded: Encoded, rng: np.random.Generator) -> float:
+    """Return the least J that a search finds over words of the lengths of an encoded sequence's.
 
     Words are windows of the sequence: chosen one after another, or side by side all over the sequence, which is hard to
     beat when they are nearly as long as it; the better of both is then improved, each word beside all others.
     """
+    lengths = sorted((min(len(word), len(encoded.codes)) for word in encoded.words), reverse=True)
     if not lengths or not len(encoded.codes):
         return cheapest_decomposition(replace(encoded, words=())).cost
     search = _NullSearch(encoded, rng, int(np.clip(_WORK // (len(encoded.codes) * 2 * len(lengths)), _FEWEST, _MOST)))
@@ -278,8 +274,7 @@ class _NullSearch:
 
     def cost(self, words: Sequence[Codes]) -> float:
         """Return J over these words."""
-        encoded = replace(self.encoded, words=tuple(np.array(word, np.int32) for word in words))
-        return cheapest_decomposition(encoded).cost
+        return cheapest_decomposition(self.encoded.with_words(words)).cost
 
     def one_by_one(self, lengths: Sequence[int]) -> list[Codes]:
         """Choose each word, the longest first, beside those before it."""
@@ -309,15 +304,14 @@ class _NullSearch:
 
     def _windows(self, length: int) -> list[Codes]:
         starts = np.arange(len(self.codes) - length + 1)
-        few = len(starts) <= self.candidates
-        drawn = starts if few else self.rng.choice(starts, self.candidates, replace=False)
-        return [self._window(start, length) for start in drawn.tolist()]
+        if len(starts) > self.candidates:
+            starts = self.rng.choice(starts, self.candidates, replace=False)
+        return [self._window(start, length) for start in starts.tolist()]
 
     def _costs(self, words: Sequence[Codes]) -> SegmentCosts:
         tried = [word[:LONGEST] for word in words]  # the beginning of longer ones: a lane has no more bits
-        return SegmentCosts.of(
-            self.codes, tried, len(self.encoded.alphabet), np.zeros(len(words), np.int32), self.prices
-        )
+        free = np.zeros(len(words), np.int32)
+        return SegmentCosts.of(self.codes, tried, len(self.encoded.alphabet), free, self.prices)
 
     def _best(self, tried: list[Codes], known: SegmentCosts, without: int) -> Codes:
         """Return the candidate with the least J; of those too long for a lane, the first."""

@@ -1,9 +1,8 @@
 """The description length of a sequence under a dictionary, in bits: the score by which dictionaries are compared.
 
 The paper's J counts insertions and deletions alone, so that every segment its own word costs nothing. Here the words
-are encoded as well, and which one each segment has: Rissanen's two-part description length, of a code that can be
-decoded. Both sides know the sequence's length, how often each symbol occurs, and whether neighbours can be equal: the
-same for all dictionaries. Then are encoded, in this order,
+are encoded as well, and which one each segment has: Rissanen's two-part description length. Both sides know the
+sequence's length, how often each symbol occurs, and whether neighbours can be equal. Then are encoded, in this order,
 
 *the dictionary*: the number of words and each word's length, by Elias's γ code; its symbols by `SymbolCode` (one bit
 for whether words have equal neighbours, where the sequence has none);
@@ -39,14 +38,14 @@ _HALVINGS = 100
 _MOST = 0.4999
 """Largest share of a symbol: where a symbol is every second one, no chain has its share, but one comes this near."""
 _LEAST = 1e-300
+_ONE_TEXT = np.zeros(1, np.int64)
 
 
 @dataclass(frozen=True, eq=False)
 class SymbolCode:
     """Bits of literal symbols."""
 
-    # (symbols,): They add up to 1. Where runs are collapsed, symbol c comes after another one, b, with the chance w_c
-    # / (1 − w_b).
+    # (symbols,): They add up to 1. Where runs are collapsed, c comes after another, b, with the chance w_c / (1 − w_b).
     weights: NDArray[np.float64]
     is_collapsed: bool  # No two neighbours of the sequence are equal
 
@@ -65,27 +64,23 @@ class SymbolCode:
         return float(np.log2(max(len(self.weights) - self.is_collapsed, 1)))
 
     @cached_property
-    def _alone(self) -> NDArray[np.float64]:
-        """Bits of each symbol where it may follow itself."""
-        return np.asarray(-np.log2(self.weights), np.float64)
-
-    @cached_property
-    def _after(self) -> NDArray[np.float64]:
-        """Bits that the symbol after each takes more: it is another one."""
-        return np.asarray(np.log2(np.maximum(1 - self.weights, _LEAST)), np.float64)
+    def _bits(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Bits of each symbol where it may follow itself, and what the one after it takes more, being another one."""
+        return -np.log2(self.weights), np.log2(np.maximum(1 - self.weights, _LEAST))
 
     def literal_bits(
-        self, codes: NDArray[np.integer], starts: NDArray[np.int64] | None = None, *, as_collapsed: bool | None = None
+        self, codes: NDArray[np.integer], starts: NDArray[np.int64] = _ONE_TEXT, *, neighbours_differ: bool = True
     ) -> NDArray[np.float64]:
-        """Return the bits of each symbol of a text, or of several that begin at `starts`: shape (n,).
+        """Return the bits of each symbol of texts that begin at `starts`: shape (n,).
 
-        `as_collapsed` is whether the decoder may rely on neighbours that differ; as in the sequence by default.
+        The decoder relies on neighbours that differ where they do in the sequence and in all of these texts.
         """
-        bits: NDArray[np.float64] = self._alone[codes]
-        if self.is_collapsed if as_collapsed is None else as_collapsed:
-            after = self._after[codes[:-1]]
-            after[(np.empty(0, np.int64) if starts is None else starts[1:]) - 1] = 0.0
-            bits[1:] += after
+        alone, after = self._bits
+        bits: NDArray[np.float64] = alone[codes]
+        if self.is_collapsed and neighbours_differ:
+            more = after[codes[:-1]]
+            more[starts[1:] - 1] = 0.0
+            bits[1:] += more
         return bits
 
 
@@ -109,22 +104,17 @@ def _weights(shares: NDArray[np.float64]) -> NDArray[np.float64]:
         shares[most] = _MOST
     highest = 1 / (4 * float(shares[most]))
     larger = float(_roots(shares, highest, most, larger=False).sum()) < 1
-
-    def beyond(scale: float) -> float:
-        return float(_roots(shares, scale, most, larger=larger).sum()) - 1
-
     # With the smaller roots alone the sum grows with s; with one larger root it is above 1 for a small s and below for
     # the highest.
     low, high = 0.0, highest
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        if (beyond(middle) > 0) != larger:
+        if (float(_roots(shares, middle, most, larger=larger).sum()) > 1) != larger:
             high = middle
         else:
             low = middle
     weights = _roots(shares, high if larger else low, most, larger=larger)
-    normalised: NDArray[np.float64] = weights / weights.sum()
-    return normalised
+    return np.asarray(weights / weights.sum(), np.float64)
 
 
 def _roots(shares: NDArray[np.float64], scale: float, most: int, *, larger: bool) -> NDArray[np.float64]:
@@ -232,11 +222,8 @@ class Counts:
         """Return the bits of indices, edits and stretches but for their symbols, given those of an inserted symbol."""
         if len(self.segments) == 1:
             return 0.0, 0.0, 0.0
-        edits = (
-            _adaptive((self.insertions, self.gaps))
-            + _adaptive((self.deletions, self.kept))
-            + self.insertions * insertion
-        )
+        edits = _adaptive((self.insertions, self.gaps)) + _adaptive((self.deletions, self.kept))
+        edits += self.insertions * insertion
         stretches = int(self.segments[-1])
         return _adaptive(self.segments), edits, _adaptive((self.stretch_symbols - stretches, stretches))
 
@@ -277,16 +264,6 @@ class Prices:
         stretch = float(indices[-1]) + last - more
         symbols, constant = literal_bits + more - tilt, tilt * len(literal_bits)
         return cls(words, (insert + delete) / 2, stretch, symbols, constant, each, not_inserted)
-
-    def decompose(self, encoded: Encoded, *, merging: bool) -> Decomposition:
-        """Return the cheapest decomposition at these prices; with `merging` as for `Counts.of`."""
-        merged = -self.each if merging else math.nan
-        found = decompose_encoded(encoded, None, self.words, self.edit, self.stretch, self.symbols, merged_price=merged)
-        return replace(found, cost=float(found.edits))
-
-    def further_words(self, lengths: NDArray[np.int64], index_bits: float) -> NDArray[np.float64]:
-        """Return the prices of further words of these lengths, each of which takes `index_bits` to choose."""
-        return (index_bits + lengths * self.each + self.end).astype(np.float64)
 
 
 def description_length(sequence: AnySequence, model: Decomposition | Iterable[AnySequence]) -> DescriptionLength:
@@ -335,14 +312,13 @@ def encoded_length(found: Decomposition, code: SymbolCode, counts: Counts | None
 def dictionary_bits(words: Iterable[NDArray[np.int32]], code: SymbolCode, *, more: int = 0) -> float:
     """Return the bits of encoded words; `more` of them are counted, but encoded elsewhere (`words_bits`)."""
     listed = list(words)
-    bits = float(_elias_gamma(len(listed) + more + 1))
-    if not len(listed) + more:
-        return bits
+    count = len(listed) + more
+    bits = float(2 * (count + 1).bit_length() - 1)  # Elias's γ
     if listed:
         differ = not any(has_equal_neighbours(word) for word in listed)
         lengths = np.array([len(word) for word in listed], np.int64)
         bits += float(words_bits(np.concatenate(listed), lengths, code, neighbours_differ=differ).sum())
-    return bits + code.is_collapsed
+    return bits + (code.is_collapsed and count > 0)
 
 
 def words_bits(
@@ -350,7 +326,7 @@ def words_bits(
 ) -> NDArray[np.float64]:
     """Return the bits of each of several words, concatenated; `neighbours_differ` in them as in the sequence."""
     starts = np.cumsum(lengths) - lengths
-    literal_bits = code.literal_bits(codes, starts, as_collapsed=code.is_collapsed and neighbours_differ)
+    literal_bits = code.literal_bits(codes, starts, neighbours_differ=neighbours_differ)
     _, digits = np.frexp(lengths)
     bits: NDArray[np.float64] = np.add.reduceat(literal_bits, starts) + (2 * digits - 1)
     return bits
@@ -372,8 +348,7 @@ def shortest_decomposition(
     if count:
         paper = decompose_encoded(encoded, None, np.zeros(count), 1.0, math.inf, np.zeros(size))
         counts = Counts.of(paper, merging=code.is_collapsed)
-        tries.append(decomposition_from(encoded, code, counts))
-        tries.append((paper, encoded_length(paper, code, counts)))
+        tries += [decomposition_from(encoded, code, counts), (paper, encoded_length(paper, code, counts))]
     return min(tries, key=lambda found: found[1].total)
 
 
@@ -386,7 +361,10 @@ def decomposition_from(
     best: tuple[Decomposition, DescriptionLength] | None = None
     for _ in range(rounds):
         prices = Prices.of(counts, lengths, literal_bits, code.insertion)
-        found = prices.decompose(encoded, merging=code.is_collapsed)
+        merged = -prices.each if code.is_collapsed else math.nan
+        given = prices.words, prices.edit, prices.stretch, prices.symbols
+        found = decompose_encoded(encoded, None, *given, merged_price=merged)
+        found = replace(found, cost=float(found.edits))
         counts = Counts.of(found, merging=code.is_collapsed)
         bits = encoded_length(found, code, counts)
         if best is not None and bits.total >= best[1].total:
@@ -408,8 +386,3 @@ def _adaptive(counts: Iterable[int] | NDArray[np.int64]) -> float:
 def _choice(yes: int, no: int) -> tuple[float, float]:
     """Return the bits of either side of a choice that has been made so often."""
     return -math.log2((yes + 0.5) / (yes + no + 1)), -math.log2((no + 0.5) / (yes + no + 1))
-
-
-def _elias_gamma(number: int) -> int:
-    """Return the bits of a whole number from 1 on."""
-    return 2 * number.bit_length() - 1

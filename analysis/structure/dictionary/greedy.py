@@ -9,7 +9,8 @@ planted sequences, two descriptions are longer without these moves (by 0.5 and 3
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from hashlib import sha256
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,40 +71,34 @@ class Cover:
         return self.bits.total
 
 
-@dataclass
 class _Search:
     """The steps of a search over one sequence; each takes a cover and returns a shorter one, or the same."""
 
-    encoded: Encoded
-    code: SymbolCode
-    longest: int
-    rng: np.random.Generator
-    windows: Windows = field(init=False)
-    literal_bits: NDArray[np.float64] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.windows = Windows(self.encoded.codes, self.longest)
-        self.literal_bits = self.code.literal_bits(self.encoded.codes)
+    def __init__(self, encoded: Encoded, longest: int, rng: np.random.Generator) -> None:
+        self.encoded, self.longest, self.rng = encoded, longest, rng
+        self.code = SymbolCode.of(encoded)
+        self.literal_bits = self.code.literal_bits(encoded.codes)
+        self.windows = Windows(encoded.codes, longest)
+        self.best_variants: dict[tuple[object, ...], Codes] = {}
 
     def cover(self, words: tuple[Codes, ...], counts: Counts | None = None) -> Cover:
         """Describe the sequence with some words; `counts` of similar choices set the first prices."""
-        encoded = replace(self.encoded, words=tuple(np.array(word, np.int32) for word in words))
+        encoded = self.encoded.with_words(words)
         if not words or counts is None:
             found, bits = shortest_decomposition(encoded, code=self.code)
         else:
             found, bits = decomposition_from(encoded, self.code, counts, rounds=1 if self.is_long else ROUNDS)
-        counts = Counts.of(found, merging=self.code.is_collapsed) if words else self._initial_counts()
+        if words:
+            counts = Counts.of(found, merging=self.code.is_collapsed)
+        else:  # for a first word: half of the symbols in segments, with an edit in thirty symbols
+            size = len(self.encoded.codes)
+            counts = Counts(np.array([1], np.int64), size // 30, size, size // 30, size, max(size // 2, 1))
         return Cover(words, found, bits, counts, CandidateEvaluator(encoded, self.code, counts))
 
     @property
     def is_long(self) -> bool:
         """Whether the sequence is so long that a sample was searched before, and only the likeliest steps are tried."""
         return len(self.encoded.codes) > _WHOLE
-
-    def _initial_counts(self) -> Counts:
-        """Return counts for a first word: half of the symbols in segments, with an edit in thirty symbols."""
-        size = len(self.encoded.codes)
-        return Counts(np.array([1], np.int64), size // 30, size, size // 30, size, max(size // 2, 1))
 
     def bits(self, cover: Cover, tried: Sequence[Codes], word: int) -> NDArray[np.float64]:
         """Return about the bits with others in a word's place; only their differences mean something."""
@@ -123,21 +118,29 @@ class _Search:
     def refine_word(self, cover: Cover, word: int) -> Cover:
         """Change a word by a symbol at a time while that shortens the description."""
         while True:
-            symbols = self.symbols_for(cover, word)
-            start = best = cover.words[word]
-            # Descend at fixed prices first, then check the result with prices of its own.
+            best = self.best_variant(cover, word)
+            if best == cover.words[word]:
+                return cover
+            found = self.cover((*cover.words[:word], best, *cover.words[word + 1 :]), cover.counts)
+            if found.total >= cover.total - _ROUNDING:
+                return cover
+            cover = found
+
+    def best_variant(self, cover: Cover, word: int) -> Codes:
+        """Change a word by a symbol at a time while that saves bits at a cover's prices."""
+        # Prices and symbols follow from words and decomposition; a cover that is met again has the same best variants.
+        decomposition = cover.decomposition.cuts.tobytes() + cover.decomposition.words.tobytes()
+        key = cover.words, sha256(decomposition).digest(), word
+        if key not in self.best_variants:
+            symbols, best = self.symbols_for(cover, word), cover.words[word]
             while True:
                 tried = word_variants(best, symbols, self.longest, is_collapsed=self.code.is_collapsed)
                 bits = self.bits(cover, tried, word)
                 if bits.min() >= bits[0] - _ROUNDING:
                     break
                 best = tried[int(bits.argmin())]
-            if best == start:
-                return cover
-            found = self.cover((*cover.words[:word], best, *cover.words[word + 1 :]), cover.counts)
-            if found.total >= cover.total - _ROUNDING:
-                return cover
-            cover = found
+            self.best_variants[key] = best
+        return self.best_variants[key]
 
     def refine_words(self, cover: Cover, since: Cover | None) -> Cover:
         """Refine words until none changes; of many, only those with other numbers of segments than in `since`."""
@@ -151,18 +154,9 @@ class _Search:
                 if word in cover.words:
                     cover = self.refine_word(cover, cover.words.index(word))
 
-    def candidates(self, cover: Cover) -> list[Codes]:
-        """Return the windows that would save most as words beside those of a cover."""
-        prices, symbol_bits = cover.evaluator.prices, self.literal_bits
-        if cover.words:
-            symbol_bits = bits_per_symbol(cover.decomposition, prices, symbol_bits)
-        most = int(np.clip(_WORK // max(len(symbol_bits), 1), _FEWEST_WINDOWS, _WINDOWS))
-        return self.windows.best(symbol_bits, float(np.log2(len(cover.words) + 2)), most, self.rng)
-
     def add_word(self, cover: Cover) -> Cover:
         """Add the word that shortens the description most, and to many words others that do too."""
-        tried, bits = self.rank_additions(cover)
-        likely = [word for word, total in zip(tried, bits, strict=True) if total < cover.total + _MARGIN]
+        likely = [word for word, total in self.rank_additions(cover) if total < cover.total + _MARGIN]
         many = len(cover.words) >= _FEW
         chosen = _dissimilar(likely, max(_TRIED, len(cover.words) // 4)) if many else likely[:_TRIED]
         best = min([cover, *(self.with_word(cover, word) for word in chosen[:_TRIED])], key=lambda one: one.total)
@@ -175,23 +169,27 @@ class _Search:
         """Add words that do not pay alone as long as there are few: together they may."""
         found = cover
         for _ in range(_TOGETHER):
-            tried, _bits = self.rank_additions(found)
-            if not tried:
+            ranked = self.rank_additions(found)
+            if not ranked:
                 break
-            found = min((self.with_word(found, word) for word in tried[:_TRIED]), key=lambda one: one.total)
+            found = min((self.with_word(found, word) for word, _ in ranked[:_TRIED]), key=lambda one: one.total)
             found = self.refine_words(found, None)
             if found.total < cover.total - _ROUNDING:
                 return found
         return cover
 
-    def rank_additions(self, cover: Cover) -> tuple[list[Codes], list[float]]:
+    def rank_additions(self, cover: Cover) -> list[tuple[Codes, float]]:
         """Return windows that are not words yet, and about the bits with each in addition, the fewest first."""
-        tried = [word for word in self.candidates(cover) if word not in cover.words]
+        symbol_bits = self.literal_bits
+        if cover.words:
+            symbol_bits = bits_per_symbol(cover.decomposition, cover.evaluator.prices, symbol_bits)
+        most = int(np.clip(_WORK // max(len(symbol_bits), 1), _FEWEST_WINDOWS, _WINDOWS))
+        windows = self.windows.best(symbol_bits, float(np.log2(len(cover.words) + 2)), most, self.rng)
+        tried = [word for word in windows if word not in cover.words]
         if not tried:
-            return [], []
+            return []
         bits = cover.evaluator.bits(tried)
-        order = np.argsort(bits, kind="stable").tolist()
-        return [tried[index] for index in order], [float(bits[index]) for index in order]
+        return [(tried[index], float(bits[index])) for index in np.argsort(bits, kind="stable").tolist()]
 
     def with_word(self, cover: Cover, word: Codes) -> Cover:
         return self.refine_word(self.cover((*cover.words, word), cover.counts.with_word()), len(cover.words))
@@ -276,29 +274,27 @@ def _dissimilar(words: Sequence[Codes], most: int) -> list[Codes]:
     return chosen
 
 
-def learn_words(encoded: Encoded, *, longest: int, seed: int, observe: Callable[[Cover], None] | None = None) -> Cover:
+def learn_words(encoded: Encoded, *, longest: int, seed: int, observe: Callable[[Cover], None]) -> Cover:
     """Search words with a short description of an encoded sequence; its own words are not used.
 
-    Each step is taken only where it shortens the description, so that the search ends. The words of a long sequence are
-    searched in a sample first, and in all of it from there on. `observe` is called with each cover on the way.
+    Those of a long sequence are searched in a sample first, and in all of it from there on. `observe` is called with
+    each cover on the way.
     """
     rng = np.random.default_rng(seed)
     words: tuple[Codes, ...] = ()
     counts: Counts | None = None
     for part in _samples(encoded):
-        known = replace(encoded, codes=part, words=())
-        search = _Search(known, SymbolCode.of(known), longest, rng)
+        search = _Search(replace(encoded, codes=part, words=()), longest, rng)
         cover = _improve(search, search.cover(words, counts), observe)
         if 0 < len(part) <= _FEW_SYMBOLS and longest > _SHORT:
             # A long window that recurs by chance is a bad start; from short ones words grow more slowly.
             search.windows = Windows(part, _SHORT)
-            other = _improve(search, search.cover(()), None, thorough=False)
+            other = _improve(search, search.cover(()), thorough=False)
             if other.total < _WORTH_IT * cover.total and set(other.words) != set(cover.words):
-                other = _improve(search, other, None)
+                other = _improve(search, other)
             if other.total < cover.total - _ROUNDING:
                 cover = other
-                if observe is not None:
-                    observe(cover)
+                observe(cover)
         words, counts = cover.words, cover.counts.scaled(len(encoded.codes) / max(len(part), 1))
     return min(cover, search.cover(cover.words), key=lambda found: found.total)  # decomposed from all starts
 
@@ -316,17 +312,17 @@ def _samples(encoded: Encoded) -> Iterator[NDArray[np.int32]]:
     yield codes
 
 
-def _improve(search: _Search, cover: Cover, observe: Callable[[Cover], None] | None, *, thorough: bool = True) -> Cover:
+def _improve(
+    search: _Search, cover: Cover, observe: Callable[[Cover], None] = lambda _: None, *, thorough: bool = True
+) -> Cover:
     """Add, refine and drop words until nothing helps; only a thorough search takes the steps of quadratic time."""
     if not len(search.encoded.codes):
         return cover
     since: Cover | None = None
     while True:
         before = cover.total
-        cover = search.drop_words(search.refine_words(search.add_word(cover), since))
-        since = cover
-        if observe is not None:
-            observe(cover)
+        cover = since = search.drop_words(search.refine_words(search.add_word(cover), since))
+        observe(cover)
         if cover.total < before - _ROUNDING:
             continue
         steps = [search.join_frequent_pair] if cover.words else [search.add_words_jointly]

@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-import numpy as np
-
 from unperturbed.analysis.structure.dictionary.adequacy import Adequacy, Bound, Null, judge_encoded
 from unperturbed.analysis.structure.dictionary.candidates import LONGEST
 from unperturbed.analysis.structure.dictionary.description_length import DescriptionLength, shortest_decomposition
@@ -17,11 +15,11 @@ from unperturbed.analysis.structure.dictionary.monotone import (
     THETAS,
     Alternation,
     Round,
-    best_alternation,
+    alternate,
     starts,
 )
 from unperturbed.analysis.structure.segmentation import Decomposition
-from unperturbed.analysis.structure.symbols import AnySequence, Encoded, Word, encode
+from unperturbed.analysis.structure.symbols import AnySequence, Word, encode
 from unperturbed.common.result import Result
 from unperturbed.common.table import Table
 from unperturbed.common.wording import counted
@@ -164,7 +162,11 @@ def learn_dictionary(
         )
     encoded = encode(sequence)
     rounds: list[Round] = []
-    cover = learn_words(encoded, longest=longest, seed=seed, observe=lambda one: rounds.append(_round(encoded, one)))
+
+    def observe(cover: Cover) -> None:
+        rounds.append(Round(cover.decomposition.dictionary, cover.total, float(cover.decomposition.edits)))
+
+    cover = learn_words(encoded, longest=longest, seed=seed, observe=observe)
     found = cover.decomposition
     return Dictionary(
         words=found.dictionary,
@@ -176,11 +178,6 @@ def learn_dictionary(
         rounds=tuple(rounds),
         stopped="no word more, less or other makes the description shorter",
     )
-
-
-def _round(encoded: Encoded, cover: Cover) -> Round:
-    words = tuple(encoded.decode(np.array(word, np.int32)) for word in cover.words)
-    return Round(words, cover.total, float(cover.decomposition.edits))
 
 
 def learn_monotone(
@@ -242,10 +239,11 @@ def learn_monotone(
     """
     encoded = encode(sequence)
     best: tuple[Alternation, Adequacy] | None = None
+    limits: dict[str, Any] = {"longest": longest, "most_rounds": most_rounds, "literal": literal}
     for start in starts(encoded, words=words, thetas=thetas, random_starts=random_starts, longest=longest, seed=seed):
-        found = best_alternation(
-            encoded, start, powers=powers, longest=longest, most_rounds=most_rounds, literal=literal
-        )
+        if not len(powers):
+            raise ValueError("powers is empty; give one or more")
+        found = min((alternate(encoded, start, power, **limits) for power in powers), key=lambda one: one.bits.total)
         adequacy = judge(found.decomposition)
         if best is None or adequacy.is_adequate or found.bits.total < best[0].bits.total:
             best = found, adequacy
@@ -262,5 +260,5 @@ def learn_monotone(
         method="monotone",
         adequacy=adequacy,
         rounds=found.rounds,
-        stopped=f"{found.stopped}, power {found.power:g}, start: {found.start.name}",
+        stopped=found.stopped,
     )

@@ -1,20 +1,18 @@
 """The paper's own search: kernel of the segments and decomposition over the kernel's words, alternately.
 
-"Structural analysis of measurement paths", sections 2 and 3. No quantity is made smaller by both steps: the kernel is
-the exact solution of (3), within the bounds that `kernel` states, the decomposition that of (7) among segments of at
-most twice the longest word and of no more than the greatest length, and what one gains the other may lose. So every
-dictionary on the way is scored by its description length and the shortest one is kept; dictionaries that have been seen
-before are recognised, since the alternation may run in a cycle.
+"Structural analysis of measurement paths", sections 2 and 3. The kernel of a set of segments is the subset of
+"maximally distant" ones, which the paper takes as words: eqs. (2), (3) and (5), Kuznetsov's method of monotonic
+functions. One pass that removes the segment of least weight again and again finds the maximum over all subsets.
+
+No quantity is made smaller by both steps: the kernel is the exact solution of (3), within the bounds that `kernel`
+states, the decomposition that of (7) among segments of limited length, and what one gains the other may lose. So every
+dictionary on the way is scored by its description length and the shortest one is kept.
 
 What the paper leaves open: its kernel takes one power p, here several are tried. It ends when the dictionary does not
 change, here also in a cycle or at a limit of rounds. "With a new starting vocabulary" it runs again where the model is
 inadequate: here by other thresholds of the window that makes the first decomposition, then by random cuts. And segments
 of twice the longest word become words, so that words may double until two of them are the whole sequence, with J = 0:
 here they have a greatest length.
-
-The kernel of a set of segments is the subset of "maximally distant" ones, which the paper takes as words: eqs. (2), (3)
-and (5), Kuznetsov's method of monotonic functions. The maximum over all subsets is exact (within the bounds that
-`kernel` states), by one pass that removes the segment of least weight again and again.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -216,27 +214,23 @@ class Round:
     cost: float
 
 
-@dataclass(frozen=True, eq=False)
-class Start:
+class Start(NamedTuple):
     """A first decomposition from which an alternation starts."""
 
     name: str  # How it was made
     cuts: NDArray[np.int64]  # (segments + 1,): Where segments begin, and the sequence's length
 
 
-@dataclass(frozen=True, eq=False)
-class Alternation:
+class Alternation(NamedTuple):
     """One alternation of kernel and decomposition."""
 
-    start: Start  # Its first decomposition
-    power: float  # p of the kernel
     # The one with the shortest description over words of the best round; without those that no segment has, and
     # without any where that is shorter.
     decomposition: Decomposition
-    bits: DescriptionLength  # Of this decomposition
+    bits: DescriptionLength
     # Each with the words that segments of its decomposition (7) have, the bits of that decomposition, and its J.
     rounds: tuple[Round, ...]
-    stopped: str  # "fixed point", "cycle of n rounds" or "limit of n rounds"
+    stopped: str  # "fixed point", "cycle of n rounds" or "limit of n rounds", the power, and the start
 
 
 def starts(
@@ -256,32 +250,11 @@ def starts(
     for theta in thetas:
         yield Start(f"window, θ = {theta:g}", _limit_lengths(first_decomposition(encoded.codes, theta=theta), longest))
     for number in range(random_starts):
-        lengths = np.random.default_rng([seed, number]).integers(
-            _SHORTEST, _LONGEST + 1, len(encoded.codes) // _SHORTEST + 1
-        )
+        size = len(encoded.codes)
+        lengths = np.random.default_rng([seed, number]).integers(_SHORTEST, _LONGEST + 1, size // _SHORTEST + 1)
         ends = np.cumsum(lengths)
-        inner = ends[ends < len(encoded.codes)]
-        last = [len(encoded.codes)] if len(encoded.codes) else []
-        cuts = np.concatenate(([0], inner, last)).astype(np.int64)
+        cuts = np.unique(np.concatenate(([0], ends[ends < size], [size]))).astype(np.int64)
         yield Start(f"random cuts {number + 1}", _limit_lengths(cuts, longest))
-
-
-def best_alternation(
-    encoded: Encoded,
-    start: Start,
-    *,
-    powers: Sequence[float] = POWERS,
-    longest: int = 32,
-    most_rounds: int = 30,
-    literal: bool = False,
-) -> Alternation:
-    """Return the alternation with the shortest description, of one for each power."""
-    if not len(powers):
-        raise ValueError("powers is empty; give one or more")
-    found = [
-        alternate(encoded, start, power, longest=longest, most_rounds=most_rounds, literal=literal) for power in powers
-    ]
-    return min(found, key=lambda one: one.bits.total)
 
 
 def alternate(
@@ -296,24 +269,25 @@ def alternate(
     if longest < 1:
         raise ValueError(f"longest is {longest}; give 1 symbol or more")
     code = SymbolCode.of(encoded)
-    segments, seen, rounds = _segments(encoded, start.cuts), dict[tuple[_Codes, ...], int](), list[Round]()
-    best: _Description | None = None
+    segments, seen, described = _segments(encoded, start.cuts), list[tuple[_Codes, ...]](), list[_Description]()
     stopped = f"limit of {most_rounds} rounds"
-    while len(rounds) < most_rounds:
+    while len(seen) < most_rounds:
         words = _kernel_words(segments, power, literal=literal)
         if words in seen:
-            length = len(rounds) - seen[words]
+            length = len(seen) - seen.index(words)
             stopped = "fixed point" if length == 1 else f"cycle of {length} rounds"
             break
-        seen[words] = len(rounds)
-        found = _decompose_over(encoded, words, longest)
-        bits = encoded_length(found, code)
-        rounds.append(Round(found.dictionary, bits.total, found.cost))
-        if best is None or bits.total < best[1].total:
-            best = found, bits
+        seen.append(words)
+        known = encoded.with_words(words)
+        greatest = min(longest, 2 * max(map(len, words), default=1))
+        free = np.zeros(len(words)), 1.0, np.inf, np.zeros(len(encoded.codes))  # eq. (7)
+        found = _drop_unused_words(decompose_encoded(known, greatest, *free))
+        described.append((found, encoded_length(found, code)))
         segments = _segments(encoded, found.cuts)
-    assert best is not None
-    return Alternation(start, power, *_shortest_description(best[0], code), tuple(rounds), stopped)
+    best, _ = min(described, key=lambda description: description[1].total)
+    rounds = tuple(Round(found.dictionary, bits.total, found.cost) for found, bits in described)
+    stopped = f"{stopped}, power {power:g}, start: {start.name}"
+    return Alternation(*_shortest_description(best, code), rounds, stopped)
 
 
 def _segments(encoded: Encoded, cuts: NDArray[np.int64]) -> list[_Codes]:
@@ -337,15 +311,6 @@ def _limit_lengths(cuts: NDArray[np.int64], longest: int) -> NDArray[np.int64]:
     """Return cuts with more of them where segments are too long."""
     parts = [np.arange(first, last, max(longest, 1)) for first, last in pairwise(cuts.tolist())]
     return np.concatenate([*parts, cuts[-1:]])
-
-
-def _decompose_over(encoded: Encoded, words: tuple[_Codes, ...], longest: int) -> Decomposition:
-    """Return the decomposition of (7), with the words that segments have."""
-    known = replace(encoded, words=tuple(np.array(word, np.int32) for word in words))
-    greatest = min(longest, 2 * max(map(len, words), default=1))
-    return _drop_unused_words(
-        decompose_encoded(known, greatest, np.zeros(len(words)), 1.0, np.inf, np.zeros(len(encoded.codes)))
-    )
 
 
 def _drop_unused_words(found: Decomposition) -> Decomposition:
