@@ -1,8 +1,7 @@
 """Alignment of runs: which interval of one shows the same work as which of another.
 
-Dynamic time warping, anchors, scores by milestones, merged traces, all pairs of a set. After
-Mytkowicz et al., "Aligning Traces for Performance Evaluation". The compiled kernels are loaded by the first alignment,
-so that importing this package stays cheap.
+After Mytkowicz et al., "Aligning Traces for Performance Evaluation". The compiled kernels are loaded by the first
+alignment, so that importing this package stays cheap.
 """
 
 from unperturbed.analysis.alignment import describe

@@ -73,13 +73,12 @@ def even_pace(
     `pace_x`, `pace_y`: shape (n,) and (m,). Progress at the middle of each interval, never falling; within a stretch
     both runs progress alike. The interval's number makes the line straight in time.
     """
-    parts_x, parts_y, done = [], [], 0
+    path, parts, done = np.stack((x_index, y_index)), list[IntArray](), 0
     for start, stop in stretches.tolist():
-        i, j = _line(x_index[start], y_index[start], x_index[stop], y_index[stop], pace_x, pace_y)
-        parts_x += [x_index[done:start], i]
-        parts_y += [y_index[done:start], j]
+        parts += [path[:, done:start], np.stack(_line(*path[:, start], *path[:, stop], pace_x, pace_y))]
         done = stop
-    return np.concatenate([*parts_x, x_index[done:]]), np.concatenate([*parts_y, y_index[done:]])
+    x_index, y_index = np.concatenate([*parts, path[:, done:]], axis=1)
+    return x_index, y_index
 
 
 def path_from_positions(positions: FloatArray, length_y: int) -> tuple[IntArray, IntArray]:

@@ -135,8 +135,7 @@ def milestone_positions(milestones_x: ArrayLike, milestones_y: ArrayLike, *, nam
     dense, and to the distance between milestones where they are not. The runs' ends are joined.
     """
     x, y = _checked_counts(milestones_x, milestones_y, name)
-    # First and last ordinal of each interval of either run: between them both runs progress evenly, as far as can be
-    # known.
+    # Between the first and last ordinals of all intervals both runs progress evenly, as far as can be known.
     ends = [milestones.counts for milestones in (Milestones.of(x), Milestones.of(y))]
     ordinals = np.unique(np.concatenate([*ends, *(np.append(1, last[:-1] + 1) for last in ends)]))
     of_x, of_y = ([0.0, *_times(counts, ordinals), float(len(counts))] for counts in (x, y))

@@ -58,15 +58,9 @@ class PairwiseAlignment(Result):
         """Return a row for each pair: first, second, distance."""
         import polars as pl  # noqa: PLC0415  slow to load
 
-        pairs = list(combinations(range(len(self.names)), 2))
-        return pl.DataFrame(
-            {
-                "first": [self.names[a] for a, _ in pairs],
-                "second": [self.names[b] for _, b in pairs],
-                "distance": [float(self.distances[pair]) for pair in pairs],
-            },
-            {"first": pl.String, "second": pl.String, "distance": pl.Float64},
-        )
+        pairs = combinations(range(len(self.names)), 2)
+        rows = [(self.names[a], self.names[b], float(self.distances[a, b])) for a, b in pairs]
+        return pl.DataFrame(rows, {"first": pl.String, "second": pl.String, "distance": pl.Float64}, orient="row")
 
     def to_dict(self) -> dict[str, Any]:
         """Return names, distances and paths as plain data, ready for JSON."""

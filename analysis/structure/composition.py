@@ -109,8 +109,7 @@ class Composition(Result):
     @cached_property
     def spans(self) -> tuple[Span, ...]:
         """The segments of the decomposition, in elements of the run; outliers have no word."""
-        segments = segment_spans(self.sequence, self.dictionary.decomposition)
-        return insert_foreign_spans(segments, foreign_spans(self.sequence))
+        return spans_of(self.sequence, self.dictionary.decomposition)
 
     @cached_property
     def uses(self) -> tuple[WordUse, ...]:
@@ -136,7 +135,7 @@ class Composition(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the composition as plain data, ready for JSON."""
-        sequence, dictionary = self.sequence, self.dictionary
+        sequence, dictionary, bits = self.sequence, self.dictionary, self.dictionary.bits
         return {
             "name": sequence.name,
             "elements": sequence.elements,
@@ -146,11 +145,7 @@ class Composition(Result):
             "starts": sequence.starts.tolist(),
             "durations": sequence.durations.tolist(),
             "method": dictionary.method,
-            "bits": {
-                **vars(dictionary.bits),
-                "total": dictionary.bits.total,
-                "without_words": dictionary.baseline_bits,
-            },
+            "bits": {**vars(bits), "total": bits.total, "without_words": dictionary.baseline_bits},
             "adequacy": dictionary.adequacy.to_dict(),
             "words": [use.to_dict() for use in self.uses],
             "segments": [span.to_dict() for span in self.spans],
@@ -194,34 +189,29 @@ def compose(
     return Composition(sequence, learned)
 
 
-def segment_spans(sequence: StructuralSequence, found: Decomposition) -> tuple[Span, ...]:
-    """Return the segments of a sequence's decomposition in elements of the run."""
-    bounds = np.append(sequence.starts, sequence.elements)[found.cuts].tolist()
-    rows = zip(bounds[:-1], bounds[1:], found.words.tolist(), found.distances.tolist(), strict=True)
-    return tuple(Span(*row) for row in rows)
-
-
 def foreign_spans(sequence: StructuralSequence) -> tuple[Span, ...]:
     """Return the stretches of a run that are of no class."""
     return tuple(Span(first, stop, -1, 1) for first, stop in sequence.foreign_stretches)
 
 
-def insert_foreign_spans(spans: Sequence[Span], foreign: Sequence[Span]) -> tuple[Span, ...]:
-    """Cut foreign stretches out of the spans around them; the first part of a span keeps its other edits."""
+def spans_of(sequence: StructuralSequence, found: Decomposition) -> tuple[Span, ...]:
+    """Return a decomposition's segments in elements of the run, cut where stretches of no class are in them."""
+    bounds = np.append(sequence.starts, sequence.elements)[found.cuts].tolist()
+    rows = zip(bounds[:-1], bounds[1:], found.words.tolist(), found.distances.tolist(), strict=True)
     parts: list[Span] = []
-    left = list(foreign)
-    for span in spans:
-        at, edits, continues = span.first, span.edits, False
-        while left and left[0].first < span.stop:
+    left = list(foreign_spans(sequence))
+    for first, end, word, distance in rows:
+        at, edits, continues = first, distance, False
+        while left and left[0].first < end:
             stretch = left.pop(0)
             edits -= 1
             if stretch.first > at:
-                parts.append(Span(at, stretch.first, span.word, max(0, edits), continues))
-                edits, continues = 0, span.word >= 0
+                parts.append(Span(at, stretch.first, word, max(0, edits), continues))
+                edits, continues = 0, word >= 0  # the first part keeps the other edits
             parts.append(stretch)
             at = stretch.stop
-        if at < span.stop:
-            parts.append(Span(at, span.stop, span.word, max(0, edits), continues))
+        if at < end:
+            parts.append(Span(at, end, word, max(0, edits), continues))
     return tuple(parts)
 
 
@@ -231,9 +221,9 @@ def word_uses(sequence: StructuralSequence, dictionary: Sequence[Word], spans: S
     bounds = np.append(sequence.starts, sequence.elements)
     whole = float(before[-1]) or 1.0
     uses = []
-    for number, word in enumerate((*dictionary, ())):
-        own = [span for span in spans if span.word == (number if number < len(dictionary) else -1)]
-        if number == len(dictionary) and not own:
+    for number, word in [*enumerate(dictionary), (-1, ())]:
+        own = [span for span in spans if span.word == number]
+        if number < 0 and not own:
             continue
         ends = np.array([(span.first, span.stop) for span in own], np.int64).reshape(-1, 2)
         lasted = np.diff(before[np.searchsorted(bounds, ends)], axis=1)[:, 0]

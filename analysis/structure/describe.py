@@ -34,7 +34,7 @@ def composition_sentence(composition: Composition) -> str:
     name = f"{sequence.name}: " if sequence.name else ""
     elements = _elements(sequence.elements, sequence)
     if sequence.is_plain:
-        return f"{name}{elements} of {_plain_classes(sequence)}: {_why_no_words(sequence)}."
+        return f"{name}{elements} of {': '.join(_plain_classes(sequence))}."
     classes, symbols = counted(len(sequence.classes), "class", "classes"), counted(len(sequence), "symbol")
     reduced = f"{name}{elements} of {classes} make a sequence of {symbols}"
     if not dictionary.words:
@@ -42,19 +42,13 @@ def composition_sentence(composition: Composition) -> str:
     return f"{reduced}. {dictionary.headline()}"
 
 
-def _plain_classes(sequence: StructuralSequence) -> str:
-    """Name the classes of a run that has one order alone."""
-    if len(sequence.occurring_classes) < 2:
-        return "one class"
-    return f"two classes, one after the other {len(sequence):,} times"
-
-
-def _why_no_words(sequence: StructuralSequence) -> str:
-    """Explain why a run that has one order alone has no words."""
-    if len(sequence.occurring_classes) < 2:
-        odd = counted(len(sequence.foreign_stretches), "stretch", "stretches")
-        return "there is a single phase" + (f", but for {odd} unlike it" if sequence.foreign_stretches else "")
-    return "no other order is possible, so words add nothing beyond the duration of each"
+def _plain_classes(sequence: StructuralSequence) -> tuple[str, str]:
+    """Name the classes of a run that has one order alone, and explain why it has no words."""
+    if len(sequence.occurring_classes) > 1:
+        why = "no other order is possible, so words add nothing beyond the duration of each"
+        return f"two classes, one after the other {len(sequence):,} times", why
+    odd = counted(len(sequence.foreign_stretches), "stretch", "stretches")
+    return "one class", "there is a single phase" + (f", but for {odd} unlike it" if sequence.foreign_stretches else "")
 
 
 def difference_sentence(comparison: StructuralComparison) -> str:
@@ -63,7 +57,7 @@ def difference_sentence(comparison: StructuralComparison) -> str:
     name = second.name or "the second run"
     if first.sequence.is_plain:
         other = "the same" if adequacy.is_adequate else "other classes, or of more or fewer"
-        return f"The first run is of {_plain_classes(first.sequence)}; {name} is of {other}."
+        return f"The first run is of {_plain_classes(first.sequence)[0]}; {name} is of {other}."
     if not first.dictionary.words:
         return f"The first run has no words to describe {name} by; its own words reach J = {comparison.own_cost:g}."
     parts = [
@@ -93,34 +87,29 @@ def _shifts(comparison: StructuralComparison) -> list[str]:
     """Describe which words take another share of the second run; J does not show that."""
     shares = {use.letters: use.share for use in comparison.uses}
     changes = [
-        (number, use.share, shares.get(use.letters, 0.0))
+        (abs(use.share - (after := shares.get(use.letters, 0.0))), number, use.share, after)
         for number, use in enumerate(comparison.first.uses, 1)
         if use.letters
     ]
-    large = sorted((one for one in changes if abs(one[1] - one[2]) >= _SHIFT), key=lambda one: -abs(one[1] - one[2]))
     return [
         f"word {number} takes {before:.0%} of the first run and {after:.0%} of this one"
-        for number, before, after in large[:_SHIFTS]
+        for change, number, before, after in sorted(changes, key=lambda change: -change[0])[:_SHIFTS]
+        if change >= _SHIFT
     ]
 
 
 def adequacy_sentence(adequacy: Adequacy, source: str) -> str:
     """Explain why a model is adequate or not; `source` names the sequences that the bound was drawn from."""
     verdict = "Adequate" if adequacy.is_adequate else "Not adequate"
-    bound = (
-        "which was given"
-        if math.isnan(adequacy.level)
-        else f"at the level {adequacy.level:g}, from {len(adequacy.null_costs):,} {source}"
-    )
+    bound = f"at the level {adequacy.level:g}, from {len(adequacy.null_costs):,} {source}"
+    if math.isnan(adequacy.level):
+        bound = "which was given"
     sign = "≤" if adequacy.cost <= adequacy.bound else ">"
     return f"{verdict}: J = {adequacy.cost:g} {sign} a(L) = {adequacy.bound:g}, {bound}."
 
 
 def words_table(composition: Composition, comparison: StructuralComparison | None = None) -> Table:
-    """Return the words of a run: how often and how long each occurs, and the same of a second run.
-
-    Result: A row a word, in the dictionary's order, and last one for what has no word.
-    """
+    """Return a row a word, and last one for what has none: how often and how long it occurs, also in a second run."""
     unit = composition.sequence.unit
     unit = plural(composition.sequence.element) if unit in ("intervals", "elements", "given") else unit
     numbers = [
@@ -129,33 +118,27 @@ def words_table(composition: Composition, comparison: StructuralComparison | Non
         ("duration", "of a segment: the median, the shortest and the longest"),
         ("edits", "insertions and deletions in all segments"),
     ]
+    if comparison is not None:
+        numbers += [("2nd: times", "segments of this word in the second run"), *numbers[1:]]
     columns = [Column("word"), Column("classes", meaning="a letter is a class")]
     columns += [Column(head, "right", meaning) for head, meaning in numbers]
-    seconds: dict[str, WordUse] | None = None
-    if comparison is not None:
-        columns.append(Column("2nd: times", "right", "segments of this word in the second run"))
-        columns += [Column(head, "right", meaning) for head, meaning in numbers[1:]]
-        seconds = {use.letters: use for use in comparison.uses}
-    series = word_series([use.share for use in composition.uses if use.letters])
-    rows = [_row(number, use, series, seconds) for number, use in enumerate(composition.uses)]
-    if seconds and "" in seconds and all(use.letters for use in composition.uses):
-        rows.append([_NO_WORD, "", "0", "", "", "", *_numbers(seconds[""])])
+    used = [composition.uses] if comparison is None else [composition.uses, comparison.uses]
+    runs = [{use.letters: use for use in uses} for uses in used]
+    words = [letters for letters in runs[0] if letters]
+    words += [""] if any("" in uses for uses in runs) else []
+    series = word_series([runs[0][letters].share for letters in words if letters])
+    rows: list[list[Cell | str]] = []
+    for number, letters in enumerate(words):
+        head = Cell(f"{number + 1}", key=number, series=series[number]) if letters else Cell("no word", "bad")
+        rows.append([head, shorten_word(letters)])
+        for uses in runs:
+            rows[-1] += _numbers(uses.get(letters))
     return Table(columns, rows, f"Words of the run: a letter is a class, durations are in {unit}")
 
 
-_NO_WORD = Cell("no word", "bad")
-
-
-def _row(number: int, use: WordUse, series: Sequence[int], seconds: dict[str, WordUse] | None) -> list[Cell | str]:
-    head = Cell(f"{number + 1}", key=number, series=series[number]) if use.letters else _NO_WORD
-    row: list[Cell | str] = [head, shorten_word(use.letters), *_numbers(use)]
-    if seconds is not None:
-        other = seconds.get(use.letters)
-        row += ["0", "", "", ""] if other is None else _numbers(other)
-    return row
-
-
-def _numbers(use: WordUse) -> list[Cell | str]:
+def _numbers(use: WordUse | None) -> list[Cell | str]:
+    if use is None:
+        return ["0", "", "", ""]
     lasts: Cell | str = ""
     if use.times:
         least, median, most = np.quantile(use.durations, (0, 0.5, 1)).tolist()

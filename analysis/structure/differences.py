@@ -29,8 +29,7 @@ from unperturbed.analysis.structure.composition import (
     WordUse,
     foreign_spans,
     frame_of_spans,
-    insert_foreign_spans,
-    segment_spans,
+    spans_of,
     word_uses,
 )
 from unperturbed.analysis.structure.dictionary.adequacy import Adequacy
@@ -129,7 +128,7 @@ class StructuralComparison(Result):
     @cached_property
     def spans(self) -> tuple[Span, ...]:
         """The second run's segments under the first one's words, in elements of the run; outliers have no word."""
-        return insert_foreign_spans(segment_spans(self.second.sequence, self.under_first), self.foreign)
+        return spans_of(self.second.sequence, self.under_first)
 
     @cached_property
     def uses(self) -> tuple[WordUse, ...]:
@@ -248,14 +247,12 @@ def phase_anchors(comparison: StructuralComparison, *, most_edits: int = 0) -> t
     """
     first, second = comparison.first.spans, comparison.spans
     blocks = Indel.opcodes([span.word for span in first], [span.word for span in second])
-    pairs = [
-        (first[block.src_start + step], second[block.dest_start + step])
+    return tuple(
+        (one.first, other.first)
         for block in blocks
         if block.tag == "equal"
-        for step in range(block.src_end - block.src_start)
-    ]
-    return tuple(
-        (one.first, other.first) for one, other in pairs if one.word >= 0 and max(one.edits, other.edits) <= most_edits
+        for one, other in zip(first[block.src_start : block.src_end], second[block.dest_start :], strict=False)
+        if one.word >= 0 and max(one.edits, other.edits) <= most_edits
     )
 
 
@@ -293,16 +290,10 @@ def _edits_by_position(found: Decomposition) -> list[tuple[tuple[int, int, int, 
 def simulate_run_costs(
     found: Decomposition, symbols: int, *, seed: int = 0, draws: int = _DRAWS
 ) -> NDArray[np.float64]:
-    """Simulate the costs J of (6) of further runs with a run's structure under its words.
+    """Simulate the costs J of (6) of further runs with a run's structure under its words: shape (draws,), in order.
 
-    Result: array of float64, shape (draws,). In order.
-
-    Notes
-    -----
     Segments are drawn with replacement from segments that were drawn with replacement: a run with few segments does
-    not show either what such runs cost on average. A word that only one or two segments support was made for them, and
-    they cost nothing; instead, such a segment counts what it would cost without the word, at the next best one or as so
-    many symbols. One edit that was not seen is added to those that were.
+    not show either what such runs cost on average. One edit that was not seen is added to those that were.
     """
     if not symbols or not len(found):
         return np.zeros(draws)
@@ -328,7 +319,9 @@ def _unbiased_costs(found: Decomposition) -> NDArray[np.float64]:
     """Return the costs of segments under words that were not learned from them: shape (segments,).
 
     A word is, symbol by symbol, what most of its m segments have; so each of them is nearer to it than a further one
-    would be, by about (m + 1) / (m − 1), as the residuals of a mean of m are.
+    would be, by about (m + 1) / (m − 1), as the residuals of a mean of m are. A word that only one or two segments
+    support was made for them, and they cost nothing; instead, such a segment counts what it would cost without the
+    word, at the next best one or as so many symbols.
     """
     costs = _segment_edits(found)
     support = np.bincount(found.words[found.words >= 0], minlength=len(found.dictionary))

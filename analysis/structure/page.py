@@ -72,9 +72,15 @@ def render_structure(
         tag("p", comparison.headline(), class_="answer") if comparison is not None else None,
         tag("noscript", tag("p", "Figures need JavaScript. Every number is in the tables too.", class_="note")),
     )
+    if composition.dictionary.words:
+        words = describe.words_table(composition, comparison).to_html()
+    else:
+        words = tag(
+            "p", "No word shortens the description of this sequence: nothing recurs in it beyond what chance gives."
+        )
     sections = [
         _section("strips", "Over time", _strips(composition, comparison, signals)),
-        _section("words", "Words", [_words(composition, comparison)]),
+        _section("words", "Words", [words]),
     ]
     # The header describes a run that has one order alone completely.
     if not composition.sequence.is_plain:
@@ -111,24 +117,16 @@ def _strips(composition: Composition, comparison: StructuralComparison | None, s
     if comparison is not None:
         runs.append((comparison.second.sequence.name or "second run", comparison.spans))
     drawn = [*signals, *[("", np.empty(0))] * len(runs)]
-    rows = [StripRow(title, drawn[at][1], drawn[at][0], spans) for at, (title, spans) in enumerate(runs)]
+    rows = [StripRow(*run, *signal) for run, signal in zip(runs, drawn, strict=False)]
     uses = [use for use in composition.uses if use.letters]
     words = [describe.shorten_word(use.letters) for use in uses]
     element = composition.sequence.element
     caption = (
-        f"The strip below each signal shows the words of {runs[0][0]} in colour, and stretches that none of them "
+        f"The strip below each signal shows the words of {rows[0].title} in colour, and stretches that none of them "
         "describes in red. The words with the largest shares of the run have colours of their own. Place the "
         f"pointer on a stretch for its word, its {describe.plural(element)} and its edits."
     )
     return [frame(strips(rows, words, word_colours([use.share for use in uses]), element), caption)]
-
-
-def _words(composition: Composition, comparison: StructuralComparison | None) -> Html:
-    if not composition.dictionary.words:
-        return tag(
-            "p", "No word shortens the description of this sequence: nothing recurs in it beyond what chance gives."
-        )
-    return describe.words_table(composition, comparison).to_html()
 
 
 def _adequacy(adequacy: Adequacy, source: str, name: str = "") -> list[Html]:
@@ -142,9 +140,9 @@ class StripRow:
     """A run as it is drawn."""
 
     title: str  # Name of the run
-    signal: NDArray[np.float64]  # (elements,): Drawn above the strip; empty for none
-    signal_name: str  # Name of the metric
     spans: Sequence[Span]  # The strip
+    signal_name: str  # Name of the metric
+    signal: NDArray[np.float64]  # (elements,): Drawn above the strip; empty for none
 
 
 def word_colours(shares: Sequence[float]) -> list[str]:
@@ -169,21 +167,19 @@ def strips(rows: Sequence[StripRow], words: Sequence[str], colours: Sequence[str
     longest = max((row.spans[-1].stop for row in rows if row.spans), default=1)
     data: list[dict[str, Any]] = []
     in_legend: set[int] = set()
-    panel = 0
+    axes = zip(["", *map(str, range(2, len(panels) + 1))], panels, strict=True)  # Plotly's first axis has no number
     for row in rows:
+        number, place = next(axes)
         heading = f"{row.title}: {row.signal_name}" if len(row.signal) else row.title
         above = {"yshift": 1, "font": {"size": 12, "color": "@ink"}}
-        figure["annotations"].append(label(plot_text(heading, 120), 0, panels[panel][1], **above))
+        figure["annotations"].append(label(plot_text(heading, 120), 0, place[1], **above))
         if len(row.signal):
-            data.append(_signal(row, panel + 1, element))
-            figure[_axis_name("yaxis", panel + 1)] = axis(domain=panels[panel], rangemode="tozero")
-            panel += 1
-        data += _bars(row, panel + 1, words, colours, element, in_legend)
-        figure[_axis_name("yaxis", panel + 1)] = axis(
-            domain=panels[panel], visible=False, range=[-0.5, 0.5], fixedrange=True
-        )
-        panel += 1
-    figure["xaxis"] = axis(element, range=[0, longest], anchor=f"y{panel}" if panel > 1 else "y")
+            data.append(_signal(row, f"y{number}", element))
+            figure[f"yaxis{number}"] = axis(domain=place, rangemode="tozero")
+            number, place = next(axes)
+        data += _bars(row, f"y{number}", words, colours, element, in_legend)
+        figure[f"yaxis{number}"] = axis(domain=place, visible=False, range=[-0.5, 0.5], fixedrange=True)
+    figure["xaxis"] = axis(element, range=[0, longest], anchor=f"y{number}")
     figure["legend"] |= {"y": 1 + 18 / max(1.0, sum(heights)), "traceorder": "normal"}
     return Figure(
         "structure-strips",
@@ -194,18 +190,14 @@ def strips(rows: Sequence[StripRow], words: Sequence[str], colours: Sequence[str
     )
 
 
-def _axis_name(kind: str, number: int) -> str:
-    return kind if number == 1 else f"{kind}{number}"
-
-
-def _signal(row: StripRow, panel: int, element: str) -> dict[str, Any]:
+def _signal(row: StripRow, axis_name: str, element: str) -> dict[str, Any]:
     width = bucket_width(row.signal.size, _POINTS)
     return {
         "type": "scatter",
         "mode": "lines",
         "name": plot_text(row.signal_name),
         "showlegend": False,
-        "yaxis": "y" if panel == 1 else f"y{panel}",
+        "yaxis": axis_name,
         "x": short(np.arange(0, row.signal.size, width) + width / 2, 6),
         "y": short(bucket_means(row.signal, _POINTS)),
         "line": {"color": "@ink", "width": 1},
@@ -214,7 +206,7 @@ def _signal(row: StripRow, panel: int, element: str) -> dict[str, Any]:
 
 
 def _bars(
-    row: StripRow, panel: int, words: Sequence[str], colours: Sequence[str], element: str, in_legend: set[int]
+    row: StripRow, axis_name: str, words: Sequence[str], colours: Sequence[str], element: str, in_legend: set[int]
 ) -> list[dict[str, Any]]:
     """Return a set of bars for each word of a run; a word is in the legend once."""
     bars = []
@@ -232,7 +224,7 @@ def _bars(
                 "name": plot_text(name, 24),
                 "legendgroup": f"{key}",
                 "showlegend": key not in in_legend,
-                "yaxis": "y" if panel == 1 else f"y{panel}",
+                "yaxis": axis_name,
                 "base": [span.first for span in own],
                 "x": [span.stop - span.first for span in own],
                 "y": [0] * len(own),
@@ -261,16 +253,11 @@ def adequacy_figure(adequacy: Adequacy, source: str, name: str = "") -> Figure |
         showlegend=False,
         bargap=0.05,
         shapes=[
-            {
-                "type": "line",
-                "x0": at,
-                "x1": at,
-                "yref": "paper",
-                "y0": 0,
-                "y1": 1,
-                "line": {"color": colour, "width": 2, "dash": dash},
-            }
-            for at, colour, dash in ((adequacy.cost, "@series-1", "solid"), (adequacy.bound, "@ink", "dot"))
+            {"type": "line", "x0": at, "x1": at, "yref": "paper", "y0": 0, "y1": 1, "line": line}
+            for at, line in (
+                (adequacy.cost, {"color": "@series-1", "width": 2, "dash": "solid"}),
+                (adequacy.bound, {"color": "@ink", "width": 2, "dash": "dot"}),
+            )
         ],
         annotations=[
             label("J", adequacy.cost, 1, xref="x", xanchor="right", xshift=-3),

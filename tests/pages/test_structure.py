@@ -72,7 +72,7 @@ def test_what_no_word_of_the_first_run_describes_is_listed_and_red(
     assert re.search(r"\s*".join(cells), text)
     words = [use.letters for use in first.uses if use.letters]
     colours = word_colours([use.share for use in first.uses if use.letters])
-    figure = strips([StripRow("run 2", drawn[1], "value", found.spans)], words, colours, "interval")
+    figure = strips([StripRow("run 2", found.spans, "value", drawn[1])], words, colours, "interval")
     (red,) = [bar for bar in figure.data if bar.get("name") == "no word"]
     assert red["marker"]["color"] == "@perturbed"
     assert sum(red["x"]) == sum(span.stop - span.first for span in found.unmatched)
@@ -86,7 +86,7 @@ def test_the_words_with_the_largest_shares_have_colours_of_their_own() -> None:
     assert (colours[0], colours[7]) == ("@muted-bar", "@muted-bar")
     assert len(set(colours)) == 7
     spans = [Span(number, number + 1, number, 0) for number in range(8)]
-    figure = strips([StripRow("run", np.empty(0), "", spans)], list("ABCDEFGH"), colours, "access")
+    figure = strips([StripRow("run", spans, "", np.empty(0))], list("ABCDEFGH"), colours, "access")
     assert [bar["name"] for bar in figure.data].count("further words") == 2
     assert sum(bool(bar["showlegend"]) for bar in figure.data) == 7
 
@@ -133,9 +133,7 @@ def test_a_traces_metric_stands_above_its_strip() -> None:
     sequence = structural_sequence(values, classes=3)
     found = most_discriminating_metric(values, sequence)
     assert found is not None
-    figure = strips(
-        [StripRow("run", found[1], found[0], compose(sequence).spans)], ["A"] * 9, ["@series-1"] * 9, "interval"
-    )
+    figure = strips([StripRow("run", compose(sequence).spans, *found)], ["A"] * 9, ["@series-1"] * 9, "interval")
     line = next(trace for trace in figure.data if trace["type"] == "scatter")
     assert line["y"] == pytest.approx(values.tolist(), rel=1e-3)
     assert figure.layout["annotations"][0]["text"] == f"run: {found[0]}"

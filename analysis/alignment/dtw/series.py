@@ -48,10 +48,7 @@ def comparable_rows(
     (first, *_), metrics = series, rows[0].shape[1]
     for name, one in zip(series, rows, strict=True):
         if one.shape[1] != metrics:
-            which = "both" if len(rows) == 2 else "all"
-            raise DataError(
-                f"{first} has {metrics} metrics and {name} has {one.shape[1]}: give {which} the same metrics"
-            )
+            raise DataError(f"{first} has {metrics} metrics and {name} has {one.shape[1]}: give each the same metrics")
     if not (math.isfinite(penalty) and penalty >= 0):
         raise ValueError(f"penalty is {penalty}: give a finite number, 0 or more")
     if band is not None and operator.index(band) < 0:

@@ -10,10 +10,11 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unperturbed.harness.cli.paths import require_writable_path
+from unperturbed.errors import DataError, SpecError
+from unperturbed.harness.cli.paths import require_trace, require_writable_path
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from unperturbed.analysis.structure import Span, StructuralSequence, WordUse
     from unperturbed.collectors.data import Trace
@@ -44,8 +45,8 @@ class Command:
         parser.add_argument(
             "--on",
             metavar="METRICS",
-            help="comma-separated metrics to classify intervals by (default: all hardware metrics; without "
-            "any, those of the operating system)",
+            help="comma-separated metrics to classify intervals by (default: all hardware metrics; without any, "
+            "those of the operating system)",
         )
         parser.add_argument(
             "--per",
@@ -56,17 +57,15 @@ class Command:
         parser.add_argument(
             "--classes",
             metavar="K",
-            help=(
-                "number of classes, or quantiles:K, ranges:K, most-used:K (default: the number that takes the "
-                "fewest bits)"
-            ),
+            help="number of classes, or quantiles:K, ranges:K, most-used:K (default: the number that takes the fewest "
+            "bits)",
         )
         parser.add_argument(
             "--dwell",
             type=int,
             default=1,
             metavar="N",
-            help=("merge stretches of fewer than N intervals into a neighbour (default: 1)"),
+            help="merge stretches of fewer than N intervals into a neighbour (default: 1)",
         )
         parser.add_argument(
             "--method",
@@ -76,13 +75,13 @@ class Command:
             "decomposition, also called monotone",
         )
         parser.add_argument(
-            "--longest", type=int, default=32, metavar="N", help=("maximum number of symbols in a word (default: 32)")
+            "--longest", type=int, default=32, metavar="N", help="maximum number of symbols in a word (default: 32)"
         )
         parser.add_argument(
             "--bound",
             type=float,
             metavar="EDITS",
-            help=("a(L), the maximum edits of an adequate model (default: from shuffled sequences)"),
+            help="a(L), the maximum edits of an adequate model (default: from shuffled sequences)",
         )
         parser.add_argument("--seed", type=int, default=0, help="random seed (default: 0)")
         parser.add_argument(
@@ -96,10 +95,10 @@ class Command:
         from unperturbed.harness.cli.warming import warm_once
 
         _check(arguments)
-        first = _read(arguments.run, arguments)
+        paths = [path for path in (arguments.run, arguments.against) if path]
+        sources, names = [_read(path, arguments) for path in paths], _names(paths)
         warm_once("structure")
-        names = _names(arguments.run, arguments.against)
-        sequence = _sequence(first, arguments, _classes(arguments.classes), names[0])
+        sequence = _sequence(sources[0], arguments, _classes(arguments.classes), names[0])
         learning: dict[str, Any] = {
             "method": "monotone" if arguments.method == "paper" else arguments.method,
             "adequate": arguments.bound,
@@ -107,9 +106,8 @@ class Command:
             "seed": arguments.seed,
         }
         composition = compose(sequence, **learning)
-        comparison, sources = None, [first]
+        comparison = None
         if arguments.against:
-            sources.append(_read(arguments.against, arguments))
             other = _sequence(sources[1], arguments, sequence.classes, names[1])
             comparison = compare_structure(composition, compose(other, **learning), seed=arguments.seed)
         if arguments.html:
@@ -132,8 +130,6 @@ class Command:
 
 
 def _check(arguments: argparse.Namespace) -> None:
-    from unperturbed.errors import SpecError
-
     if arguments.on is not None and not all(name.strip() for name in arguments.on.split(",")):
         raise SpecError(f"--on {arguments.on!r}: name metrics, separated by commas")
     if arguments.accesses and (arguments.on or arguments.per):
@@ -151,22 +147,16 @@ def _check(arguments: argparse.Namespace) -> None:
 
 
 def _read(path: Path, arguments: argparse.Namespace) -> Source:
-    from unperturbed.errors import DataError
-
     if not arguments.accesses:
         from unperturbed.collectors import Trace
-        from unperturbed.harness.cli.paths import require_trace
 
         if path.suffix != ".txt":  # which may be accesses
             require_trace(path)
         try:
             trace = Trace.read(path)
         except DataError as error:
-            hint = (
-                "; a text file of accesses is read with --accesses"
-                if path.is_file() and path.suffix != ".parquet"
-                else ""
-            )
+            may_be_text = path.is_file() and path.suffix != ".parquet"
+            hint = "; a text file of accesses is read with --accesses" if may_be_text else ""
             raise DataError(f"{error}{hint}") from None
         if not len(trace):
             raise DataError(f"{path} has no interval")
@@ -174,9 +164,8 @@ def _read(path: Path, arguments: argparse.Namespace) -> Source:
     try:
         lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
     except (OSError, UnicodeDecodeError) as error:
-        raise DataError(
-            f"{path}: cannot read text from it ({error.strerror if isinstance(error, OSError) else error})"
-        ) from None
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise DataError(f"{path}: cannot read text from it ({reason})") from None
     if not lines:
         raise DataError(f"{path} has no access: give one per line")
     for number in (lambda line: int(line, 0), float):
@@ -189,17 +178,16 @@ def _read(path: Path, arguments: argparse.Namespace) -> Source:
 
 def _sequence(source: Source, arguments: argparse.Namespace, classes: Any, name: str) -> StructuralSequence:
     from unperturbed.analysis.structure import structural_sequence
-    from unperturbed.errors import DataError, SpecError
 
-    options: dict[str, Any] = {"element": "access"} if arguments.accesses else {}
+    options: dict[str, Any] = {"dwell": arguments.dwell, "seed": arguments.seed}
+    if arguments.accesses:
+        options["element"] = "access"
     if arguments.on:
         options["metrics"] = [metric.strip() for metric in arguments.on.split(",")]
     if arguments.per:
         options["per"] = None if arguments.per == "none" else arguments.per
     try:
-        return structural_sequence(
-            source, classes=classes, dwell=arguments.dwell, seed=arguments.seed, name=name, **options
-        )
+        return structural_sequence(source, classes=classes, name=name, **options)
     except (ValueError, DataError) as error:
         raise SpecError(f"{name}: {error}") from None
 
@@ -207,7 +195,6 @@ def _sequence(source: Source, arguments: argparse.Namespace, classes: Any, name:
 def _classes(text: str | None) -> Any:
     """Return what --classes requests: a number, or a kind of bands with theirs."""
     from unperturbed.analysis.structure import MostUsed, Quantiles, Ranges
-    from unperturbed.errors import SpecError
 
     if text is None:
         return None
@@ -218,15 +205,10 @@ def _classes(text: str | None) -> Any:
     return ways[way](int(number)) if colon else int(number)
 
 
-def _names(first: Path, second: Path | None) -> tuple[str, str]:
+def _names(paths: Sequence[Path]) -> list[str]:
     """Return the runs' names: of their folders, or their paths where these have the same name."""
-    if second is None or _name(first) != _name(second):
-        return _name(first), _name(second) if second else ""
-    return str(first), str(second)
-
-
-def _name(path: Path) -> str:
-    return path.parent.name if path.name == "trace.parquet" else path.name
+    names = [path.parent.name if path.name == "trace.parquet" else path.name for path in paths]
+    return names if len(set(names)) == len(names) else [str(path) for path in paths]
 
 
 def add_phases(runs: ExportedRuns) -> tuple[ExportedRuns, tuple[str, ...]]:
@@ -234,7 +216,6 @@ def add_phases(runs: ExportedRuns) -> tuple[ExportedRuns, tuple[str, ...]]:
     from dataclasses import replace
 
     from unperturbed.analysis.structure import Composition, compare_structure, compose, structural_sequence
-    from unperturbed.errors import DataError, SpecError
 
     first, notes = runs.runs[0], []
     try:
@@ -256,16 +237,13 @@ def add_phases(runs: ExportedRuns) -> tuple[ExportedRuns, tuple[str, ...]]:
     return replace(runs, runs=tuple(sliced)), tuple(notes)
 
 
-def _slices(spans: Sequence[Span], uses: Sequence[WordUse]) -> list[Slice]:
+def _slices(spans: Sequence[Span], uses: Sequence[WordUse]) -> Iterator[Slice]:
     from unperturbed.harness.exports.content.runs import Slice
 
-    slices = []
     for span in spans:
-        name = f"word {span.word + 1}: {uses[span.word].letters}" if span.word >= 0 else "no word"
-        if span.word >= 0 and span.edits:
-            name += f" ±{span.edits}"
-        slices.append(Slice(_TRACK, name, span.first, span.stop))
-    return slices
+        edits = f" ±{span.edits}" if span.edits else ""
+        name = f"word {span.word + 1}: {uses[span.word].letters}{edits}" if span.word >= 0 else "no word"
+        yield Slice(_TRACK, name, span.first, span.stop)
 
 
 def warm() -> None:
