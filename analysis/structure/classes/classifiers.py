@@ -210,7 +210,7 @@ class GivenClasses(Classes):
             )
         return np.array([self.numbers[label] for label in labels], np.int32)
 
-    def _label(self, element: Any, position: int) -> Hashable:
+    def _label(self, element: Any, position: int) -> Any:
         if not isinstance(self.class_map, Mapping):
             return _plain_label(self.class_map(element), position)
         try:
