@@ -73,12 +73,13 @@ def even_pace(
     `pace_x`, `pace_y`: shape (n,) and (m,). Progress at the middle of each interval, never falling; within a stretch
     both runs progress alike. The interval's number makes the line straight in time.
     """
-    path, parts, done = np.stack((x_index, y_index)), list[IntArray](), 0
+    parts_x, parts_y, done = [], [], 0
     for start, stop in stretches.tolist():
-        parts += [path[:, done:start], np.stack(_line(*path[:, start], *path[:, stop], pace_x, pace_y))]
+        i, j = _line(x_index[start], y_index[start], x_index[stop], y_index[stop], pace_x, pace_y)
+        parts_x += [x_index[done:start], i]
+        parts_y += [y_index[done:start], j]
         done = stop
-    x_index, y_index = np.concatenate([*parts, path[:, done:]], axis=1)
-    return x_index, y_index
+    return np.concatenate([*parts_x, x_index[done:]]), np.concatenate([*parts_y, y_index[done:]])
 
 
 def path_from_positions(positions: FloatArray, length_y: int) -> tuple[IntArray, IntArray]:
