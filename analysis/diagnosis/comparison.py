@@ -59,7 +59,8 @@ class Occurrences:
 
     def waits(self, number: int) -> Counts:
         """Return the ticks from the event before, of whatever type, to each event of a type."""
-        return np.asarray(self._waits()[self._ids == number])
+        waits: Counts = self._waits()[self._ids == number]
+        return waits
 
     def waits_between(self, start: int, end: int) -> tuple[Counts, Floats]:
         """Return how many events each type has after `start` and until `end`, and the sum of their waits: (types,)."""
