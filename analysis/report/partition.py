@@ -178,7 +178,7 @@ def _sentence(text: str) -> str:
 def evidence_section(plan: Plan, found: Sequence[ConfigurationResult], figures: Sequence[Figure | None]) -> Html:
     """Return what each certified subset rests on: its runs, its level, every change and their forest plot."""
     if not plan.subsets:
-        said = "No subset is certified. The attempts are below."
+        said = "No subset is certified, so there is no evidence to show."
         return section("evidence", "Evidence", tag("p", said, class_="empty"))
     said = (
         "Each line is the change of one correlation, with its confidence interval. A subset is certified when all "

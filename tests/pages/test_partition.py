@@ -198,7 +198,7 @@ def test_an_unfinished_plan_and_one_without_a_subset_say_so(stopped: Plan, empty
         "No subset of the 5 software metrics is certified to leave the program unperturbed; 5 metrics are undecided."
         in text
     )
-    assert "No subset is certified: no evidence to show." in text
+    assert "No subset is certified, so there is no evidence to show." in text
     nothing = _text(render_partition(facts, replace(empty, history=(), runs_used=0)))
     assert "Nothing was measured." in nothing
 

@@ -359,5 +359,5 @@ def test_size_and_time_are_in_proportion_to_the_text(text: str) -> None:
     """What is used twice on each of sixty levels would be written 2⁶⁰ times."""
     frame = pl.DataFrame({"x": [1.0, 1.5]})
     found = parse_column_expression(text, frame.schema)
-    assert len(found._steps) <= 10 * 60
+    assert len(found._translated.steps) <= 10 * 60
     assert len(found.evaluate(frame).values) == 2
