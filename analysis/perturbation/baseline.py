@@ -134,9 +134,7 @@ class Baseline:
         self.name, self.alpha, self.tolerance = name, alpha, tolerance
         self.traces = tuple(traces)
         self.runs = comparable.run_names(self.traces, name)
-        if len(set(self.runs)) < len(self.runs):
-            twice = sorted({run for run in self.runs if self.runs.count(run) > 1})
-            raise DataError(f"{name}: run {', '.join(twice)} is given twice; give each run once")
+        comparable.require_distinct(self.runs, name)
         names, excluded = comparable.compared_metrics(self.traces[0], metrics, software=software)
         _require_same_metrics(self.traces, self.runs)
         values, flat = comparable.comparable_values(self.traces[0], self.traces, self.runs, names)
@@ -280,7 +278,9 @@ class Baseline:
         compared = (
             compare_as_paper(reference, observed)
             if method == "paper"
-            else compare_with_one_run(matrix, fisher(observed), alpha=self.alpha)
+            else compare_with_one_run(
+                matrix, fisher(observed), intervals=self._fewest_intervals(checked), alpha=self.alpha
+            )
             if against is not None
             else compare_outer_runs(
                 reference,
@@ -342,6 +342,7 @@ class Baseline:
         if not checked:
             raise DataError(f"no run to check against {self.name}: give at least one")
         runs = comparable.run_names(checked, "checked")
+        comparable.require_distinct(runs, "checked")
         for trace, run in zip(checked, runs, strict=True):
             if not allow_members and any(trace is member for member in self.traces):
                 raise DataError(f"run {run} is one of the runs of {self.name}: it cannot be checked against itself")

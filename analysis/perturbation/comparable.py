@@ -86,6 +86,13 @@ def run_names(traces: Sequence[Trace], role: str) -> tuple[str, ...]:
     return tuple(str(trace.attributes.get("run", f"{role} {number}")) for number, trace in enumerate(traces, 1))
 
 
+def require_distinct(runs: Sequence[str], group: str) -> None:
+    """Refuse a run that is given twice: it would count as two that agree perfectly."""
+    if len(set(runs)) < len(runs):
+        twice = sorted({run for run in runs if runs.count(run) > 1})
+        raise DataError(f"{group}: run {', '.join(twice)} is given twice; give each run once")
+
+
 def comparable_values(
     reference: Trace, traces: Sequence[Trace], runs: Sequence[str], metrics: Sequence[str]
 ) -> tuple[list[FloatArray], dict[str, str]]:

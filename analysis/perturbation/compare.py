@@ -42,12 +42,10 @@ POWER = 0.8
 MAXIMUM_RUNS = 200
 """More runs a configuration than this are out of reach."""
 
-_NO_SPREAD = 1e-9
+NO_SPREAD = 1e-9
 """A standard deviation on the scale below which the runs are equal but for rounding."""
 
-_NO_SPREAD_NOTE = (
-    "all reference runs have the same coefficient: the sampling error within a run is used as their spread"
-)
+NO_SPREAD_NOTE = "all reference runs have the same coefficient: the sampling error within a run is used as their spread"
 
 _FARTHEST = 1e3
 """Quantiles beyond this are not looked for: their level is 0, with 3 degrees of freedom or more 1e-9."""
@@ -300,7 +298,7 @@ class Spreads:
         for at in np.flatnonzero(self.none | wider).tolist():
             sentences = [of_all] if of_all else []
             if self.none[at]:
-                sentences.insert(0, _NO_SPREAD_NOTE)
+                sentences.insert(0, NO_SPREAD_NOTE)
             if wider[at]:
                 sentences.append(f"the checked runs vary {np.sqrt(ratio[at]):.1f} times as much as the reference's")
             notes[at] = "; ".join(sentences)
@@ -311,7 +309,7 @@ def spreads(before: FloatArray, after: FloatArray, intervals: int, inflation: fl
     """Return each side's variance between runs, the reference's for one checked run; its spread is inflated first."""
     first = before.var(axis=0, ddof=1) * inflation**2
     second = after.var(axis=0, ddof=1) if len(after) > 1 else first.copy()
-    none = first < _NO_SPREAD**2
+    none = first < NO_SPREAD**2
     first[none] = 1 / (intervals - 3)
     second[none] = np.maximum(second[none], 1 / (intervals - 3))
     return Spreads(first, second, none)

@@ -39,8 +39,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from unperturbed.analysis.perturbation.compare import (
+    NO_SPREAD,
+    NO_SPREAD_NOTE,
     Comparison,
     MeanErrors,
     comparison,
@@ -201,7 +204,7 @@ _KNOWN = 1e9
 """Degrees of freedom of a variance that is as good as known, where all runs are equal but for rounding."""
 
 
-def compare_with_one_run(matrix: FloatArray, observed_z: FloatArray, *, alpha: float) -> Comparison:
+def compare_with_one_run(matrix: FloatArray, observed_z: FloatArray, *, intervals: int, alpha: float) -> Comparison:
     """Compare outer correlations with one run, of whatever configuration, with those of baseline runs with each other.
 
     `matrix`: array of float64, shape (k, k, m). K ≥ 4 Fisher's z between baseline runs, from `outer_matrix`.
@@ -215,7 +218,7 @@ def compare_with_one_run(matrix: FloatArray, observed_z: FloatArray, *, alpha: f
     estimated below 0.
     """
     k, r = len(matrix), len(observed_z)
-    parts = variance_components(matrix)
+    parts, none = _with_spread(variance_components(matrix), intervals)
     means = matrix.sum(axis=(0, 1)) / (k * (k - 1)), observed_z.mean(axis=0)
     of_reference = 4 * parts.run / k + 2 * parts.pair / (k * (k - 1))
     of_observed = parts.run + (parts.run + parts.pair) / r
@@ -226,7 +229,15 @@ def compare_with_one_run(matrix: FloatArray, observed_z: FloatArray, *, alpha: f
     variance = of_reference + of_observed
     known = (of_run * spread) ** 2 / (k - 1) + (of_both * parts.pair) ** 2 / (k * (k - 3) / 2)
     freedom = np.minimum(_KNOWN, variance**2 / np.maximum(known, np.finfo(np.float64).tiny))
-    errors = np.sqrt(of_reference), relative_spread(*map(from_fisher, means)) * np.sqrt(of_observed)
+    # The error within a run, which stands for a spread that is not known, is about the same at all levels.
+    relative = np.where(none, 1.0, relative_spread(*map(from_fisher, means)))
+    errors = np.sqrt(of_reference), relative * np.sqrt(of_observed)
     near, far = MeanErrors(*errors, COUNTED * freedom), MeanErrors(*errors, freedom)
-    notes = ("",) * len(spread)
+    notes = tuple(NO_SPREAD_NOTE if one else "" for one in none)
     return comparison(means, np.sqrt(variance), _bounds(means, [near], [far], alpha), [near], freedom, notes)
+
+
+def _with_spread(parts: VarianceComponents, intervals: int) -> tuple[VarianceComponents, NDArray[np.bool_]]:
+    """Take the sampling error within a run for the spread where runs have none, as `spreads` does; tell where."""
+    none = np.sqrt(parts.run + parts.pair) < NO_SPREAD
+    return VarianceComponents(np.where(none, 1 / (intervals - 3), parts.run), parts.pair), none

@@ -54,7 +54,7 @@ def classify_change(
     """
     if -tolerance < low and high < tolerance:
         return "unperturbed"
-    if p_corrected > alpha or low <= 0 <= high:
+    if not p_corrected <= alpha or low <= 0 <= high:  # a p-value that is not a number shows nothing
         return "undecided"
     beyond = p_beyond_corrected <= alpha and (low > tolerance or high < -tolerance)
     return "perturbed" if beyond else "shifted"

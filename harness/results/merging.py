@@ -52,23 +52,23 @@ def merge_campaign(
         if verdict.configuration not in campaign.programs:
             changes[verdict.configuration] += [one for one in verdict.changes if one.check == "outer"]
         within[verdict.configuration] += [one.label for one in verdict.changes if one.verdict == "perturbed"]
-    rejected = tuple(name for name, found in changes.items() if name not in without and any(map(_is_rejected, found)))
+    traces = [trace for trace in _in_order(campaign, checked) if trace.attributes["configuration"] not in without]
+    given = _configurations_of_metrics(traces)
+    rejected = tuple(name for name, found in changes.items() if name in given and any(map(_is_rejected, found)))
     if rejected and not force:
         leaving = " ".join(f"--without {name}" for name in rejected)
         raise SpecError(
             f"{_largest_changes(rejected, changes, _is_rejected)}: these runs behave unlike runs of the untouched "
             f"program. {leaving} merges all others; --force merges these too, and marks them"
         )
-    traces = [trace for trace in _in_order(campaign, checked) if trace.attributes["configuration"] not in without]
     if not traces:
         raise DataError(f"{folder}: no run of this campaign has a trace to merge")
     anchor = campaign.analysis.anchor if ANCHOR in {trace.attributes["configuration"] for trace in traces} else None
     merged = merge(traces, on=align_on(campaign, traces[0]), anchor=anchor, budget=budget)
     merged.trace.attributes["merged"]["rejected"] = list(rejected)
-    merged_ones = {trace.attributes["configuration"] for trace in traces}
-    open_ones = sorted(merged_ones & {verdict.configuration for verdict in checked.verdicts if verdict.verdict in OPEN})
+    open_ones = sorted(given & {verdict.configuration for verdict in checked.verdicts if verdict.verdict in OPEN})
     perturbed = [one.configuration for one in checked.verdicts if one.verdict == "perturbed"]
-    doubtful = [name for name in changes if name in merged_ones and any(map(_is_open, changes[name]))]
+    doubtful = [name for name in changes if name in given and any(map(_is_open, changes[name]))]
     notes = (
         [f"Rejected and merged by --force: {_largest_changes(rejected, changes, _is_rejected)}."] if rejected else []
     )
@@ -80,10 +80,19 @@ def merge_campaign(
         f"{name} is perturbed within its runs: {listing(within[name])}. Leave it out by --without {name}, "
         "or do not use those pairs."
         for name in perturbed
-        if name in merged_ones and name not in rejected
+        if name in given and name not in rejected
     ]
     notes += [f"The verdict is open (shifted or undecided): {', '.join(open_ones)}."] if open_ones else []
     return MergedCampaign(merged, rejected, (*notes, *checked.notes))
+
+
+def _configurations_of_metrics(traces: Iterable[Trace]) -> set[str]:
+    """Return the configurations that give the merged trace a metric: the first that has it does (`merge`)."""
+    first: dict[str, str] = {}
+    for trace in traces:
+        for metric in trace.metrics:
+            first.setdefault(metric, trace.attributes["configuration"])
+    return set(first.values())
 
 
 def _is_rejected(change: Change) -> bool:

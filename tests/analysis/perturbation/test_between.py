@@ -8,6 +8,7 @@ import pytest
 from tests.analysis import simulate
 from unperturbed.analysis.perturbation import Baseline
 from unperturbed.analysis.perturbation.compare_outer import compare_with_one_run
+from unperturbed.collectors.data import Metric, Trace
 from unperturbed.errors import DataError
 
 
@@ -26,7 +27,7 @@ def test_false_alarms_are_as_rare_as_said(k, r, of_run, of_both):
     rng = np.random.default_rng([k, r, round(100 * of_run)])
     trials = 1500
     z = np.stack([related(rng, k + 1 + r, of_run, of_both) for _ in range(trials)], axis=2)
-    alarms = (compare_with_one_run(z[:k, :k], z[k, k + 1 :], alpha=0.05).p <= 0.05).sum()
+    alarms = (compare_with_one_run(z[:k, :k], z[k, k + 1 :], intervals=165, alpha=0.05).p <= 0.05).sum()
     assert alarms / trials < 0.07
     # With few runs the parts of the variance are hard to tell apart, and a part cannot be less than nothing: then it is
     # rarer.
@@ -39,7 +40,7 @@ def test_a_fall_by_the_tolerance_is_rarely_accepted_or_called_perturbed(r):
     trials, k, fall = 1500, 10, 0.1
     z = np.stack([related(rng, k + 1 + r, 0.1, 0.05) for _ in range(trials)], axis=2)
     fallen = z[k, k + 1 :] - np.arctanh(0.75) + np.arctanh(0.75 - fall)
-    compared = compare_with_one_run(z[:k, :k], fallen, alpha=0.05)
+    compared = compare_with_one_run(z[:k, :k], fallen, intervals=165, alpha=0.05)
     assert ((compared.low > -fall) & (compared.high < fall)).mean() < 0.05
     assert ((compared.p_beyond(fall) <= 0.05) & (compared.high < -fall)).mean() < 0.05
 
@@ -83,3 +84,36 @@ def test_the_one_run_must_fit_too(runs):
     other = replace(other, attributes={**other.attributes, "host": "another"})
     with pytest.raises(DataError, match="host is another"):
         Baseline(traces).outer(like[0], against=other, align_on=("H0",))
+
+
+def test_an_outer_correlation_without_spread_is_compared_by_the_error_within_a_run():
+    # Z is 1 in the same single interval of every run: its outer correlation is 1 in all of them.
+    program = np.random.default_rng(4).standard_normal((100, 2))
+
+    def with_event(where, configuration, seed):
+        rng = np.random.default_rng(seed)
+        ends = 10_000_000 * np.arange(1, 101)
+        for number in range(6):
+            x, y = (program + 0.3 * rng.standard_normal((100, 2))).T
+            yield Trace.from_columns(
+                [Metric(name, "hardware") for name in "XYZ"],
+                {"X": x, "Y": y, "Z": np.arange(100) == where},
+                begin_ns=ends - 10_000_000,
+                end_ns=ends,
+                attributes={"run": f"{configuration}-{number}", "configuration": configuration},
+            )
+
+    baseline = Baseline(tuple(with_event(5, "baseline", 1)))
+    for where in (5, 50):
+        found = baseline.outer(tuple(with_event(where, "checked", 2)), against=baseline.traces[0])
+        change = found.changes[2]
+        assert change.first == "Z"
+        assert np.isfinite([change.effect, change.low, change.high, change.p, change.standard_error]).all()
+        assert "within a run" in change.note
+        assert change.verdict == "unperturbed"  # aligned on all metrics, an event elsewhere is at the same work
+
+
+def test_a_checked_run_that_is_given_twice_is_refused(runs):
+    traces, like, _ = runs
+    with pytest.raises(DataError, match="checked: run one-0 is given twice; give each run once"):
+        Baseline(traces).inner([like[0], *like])

@@ -367,6 +367,21 @@ def test_merge_refuses_what_the_outer_check_rejects_and_marks_it_when_forced(
     assert len(forced.merged.sources[1].alignment.anchors) == 4
 
 
+def test_a_rejected_configuration_that_gives_no_metric_does_not_stop_a_merge(
+    finished: Finished, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def checked_and_baseline_rejected(campaign: CampaignSpec, traces: Traces) -> CampaignVerdicts:
+        found = check(campaign, traces)
+        changes = [replace(one, verdict="perturbed", effect=-0.46) for one in found.verdicts[0].changes]
+        return replace(found, verdicts=(replace(found.verdicts[0], configuration="baseline", changes=tuple(changes)),))
+
+    monkeypatch.setattr(merging, "check", checked_and_baseline_rejected)
+    made = merging.merge_campaign(finished.campaign)
+    assert {source.configuration for source in made.merged.sources} == {"anchor", "steps"}
+    assert not made.rejected
+    assert not [note for note in made.notes if "baseline" in note]
+
+
 def test_merge_names_a_configuration_that_is_perturbed_within_its_runs(
     finished: Finished, monkeypatch: pytest.MonkeyPatch
 ) -> None:
