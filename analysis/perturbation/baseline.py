@@ -342,7 +342,6 @@ class Baseline:
         if not checked:
             raise DataError(f"no run to check against {self.name}: give at least one")
         runs = comparable.run_names(checked, "checked")
-        comparable.require_distinct(runs, "checked")
         for trace, run in zip(checked, runs, strict=True):
             if not allow_members and any(trace is member for member in self.traces):
                 raise DataError(f"run {run} is one of the runs of {self.name}: it cannot be checked against itself")
@@ -352,6 +351,7 @@ class Baseline:
                 f"runs of {len(configurations)} configurations ({', '.join(sorted(configurations))}): check each by "
                 "itself"
             )
+        comparable.require_distinct(runs, "checked")
         values, constant = comparable.comparable_values(self.traces[0], checked, runs, self.metrics)
         return _CheckedRuns(checked, runs, configurations.pop(), tuple(values), constant)
 

@@ -238,6 +238,6 @@ def compare_with_one_run(matrix: FloatArray, observed_z: FloatArray, *, interval
 
 
 def _with_spread(parts: VarianceComponents, intervals: int) -> tuple[VarianceComponents, NDArray[np.bool_]]:
-    """Take the sampling error within a run for the spread where runs have none, as `spreads` does; tell where."""
+    """Take the sampling error within a run for the spread where runs have none, as `spreads` does; return where."""
     none = np.sqrt(parts.run + parts.pair) < NO_SPREAD
     return VarianceComponents(np.where(none, 1 / (intervals - 3), parts.run), parts.pair), none

@@ -157,7 +157,7 @@ class CampaignSpec(Section):
 
 
 KEYS = (NAME, PROGRAM, MEASURE, CAMPAIGN, ANALYSIS, PARAMETERS, PROGRAMS, NODES, PERF_METRICS, VERSION)
-"""The keys at the top of a spec, in the order of the fields of `CampaignSpec`."""
+"""The keys at the top of a spec, in the order of the fields of `CampaignSpec`; messages list a key without one last."""
 
 
 @cache

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from unperturbed.common.wording import listing
 from unperturbed.errors import SpecError
 from unperturbed.harness.cli.options import add_format
 from unperturbed.harness.cli.paths import campaign_folder
@@ -147,6 +148,8 @@ def _output_path(source: Path, kind: Kind, arguments: argparse.Namespace) -> Pat
 
 
 def _check(arguments: argparse.Namespace, kind: Kind, chosen: Format) -> None:
+    from unperturbed.harness.exports import formats
+
     for option in ("configuration", "run", "split", "aligned"):
         if getattr(arguments, option) and kind != "campaign":
             raise SpecError(f"--{option} selects runs of a campaign, but {arguments.source} is not a campaign")
@@ -154,9 +157,8 @@ def _check(arguments: argparse.Namespace, kind: Kind, chosen: Format) -> None:
         raise SpecError(f"--phases: {arguments.source} is a sweep, whose table has no time axis")
     for option in ("aligned", "phases"):
         if getattr(arguments, option) and not chosen.timeline:
-            raise SpecError(
-                f"--{option}: the format {chosen.name} has no time axis; perfetto, paraver and ctf have one"
-            )
+            others = listing((name for name, one in formats(kind).items() if one.timeline), "or")
+            raise SpecError(f"--{option}: the format {chosen.name} has no time axis; use {others}")
 
 
 def _read_runs(source: Path, kind: Kind, arguments: argparse.Namespace) -> ExportedRuns:

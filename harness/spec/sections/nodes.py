@@ -17,7 +17,6 @@ LEAST_BASELINE_RUNS, LEAST_RUNS = 5, 2
 """Runs of the baseline and of each other configuration that a node needs: it is compared with its own baseline."""
 
 ENGINE_GROUP = "unperturbed.node_engines"  # The entry points that name engines, this distribution's too
-_OF_ENGINES = ("constraint", "partition", "account", "time", "patience", "extra")
 
 
 class Nodes(Section):
@@ -51,6 +50,9 @@ class Nodes(Section):
     program runs from the campaign's folder."""
     extra: Annotated[Texts, MAY_CHANGE] = Field(default=(), examples=[["--qos=long"]])
     """Further options of `sbatch`, one per item."""
+
+
+_OF_ENGINES = tuple(name for name in Nodes.model_fields if name not in ("engine", "count", "stage"))
 
 
 def _check(draft: Draft) -> None:

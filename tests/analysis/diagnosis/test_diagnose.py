@@ -312,7 +312,8 @@ def test_thresholds_are_fitted_from_labelled_traces() -> None:
     clean = [labelled(seed, "clean") for seed in range(5)]
     faint = [labelled(seed, APART, offset_ms=20) for seed in range(5)]
     fitted = {one.kind: one for one in calibrate([*clean, *faint, labelled(9, CRASH, stop_at=0.5)])}
-    assert list(fitted) == [LOST, APART, SLOW, PHASE]
+    assert list(fitted) == [name for name, kind in KINDS.items() if kind.is_fittable]
+    assert set(fitted) >= {LOST, APART, SLOW, PHASE}
     assert (fitted[APART].found_before, fitted[APART].found, fitted[APART].false_alarms) == (0, 5, 0)
     kinds = with_strictness({name: one.strictness for name, one in fitted.items()})
     assert [one.kind for one in diagnose(REFERENCES, faint[0].trace, kinds=kinds.values()).findings] == [APART]
@@ -351,7 +352,7 @@ def _moved(trace: EventTrace, move: Callable[[int], int | None]) -> EventTrace:
 def test_a_stall_that_is_made_up_for_is_told_as_such() -> None:
     begin, resumed = 1500 * MS, 2400 * MS
     stalled = _moved(play(3), lambda time: max(time, resumed) if time >= begin else time)
-    (found,) = diagnose(REFERENCES, stalled).findings
+    (found,) = [one for one in diagnose(REFERENCES, stalled).findings if one.kind in (CRASH, LOST, APART, SLOW, PHASE)]
     assert found.kind == SLOW
     assert "catches up" in found.summary
     assert found.since == pytest.approx(begin, abs=100 * MS)
