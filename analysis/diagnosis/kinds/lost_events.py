@@ -89,7 +89,8 @@ class LostEvents(Kind):
         if not shares:
             return ()
         least = self.strictness * self.least_share
-        return (Visible(self.name, "loss", max(shares), "of a stream's events", floor, least),)
+        change = f"loss from {self.agreeing} event types of a stream, or all of fewer"
+        return (Visible(self.name, change, max(shares), "of a stream's events", floor, least),)
 
     def _seen(self, comparison: Comparison, stream: Stream, threshold: float) -> float:
         """Return the share that a stream must lose to be found: whole events, and more than references vary by."""
