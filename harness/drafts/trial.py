@@ -330,7 +330,8 @@ def _require_length(spec: CommandSpec, seconds: float, kind: str, run: _Once) ->
     idle = ""
     if kind and run.seconds >= spec.shortest_s:
         idle = (
-            f" It ran for {duration(run.seconds)} and mostly waited: simulated counters see the processor's work alone."
+            f" It ran for {duration(run.seconds)} and mostly waited, perhaps for a processor: simulated counters see "
+            "its work alone."
         )
     raise RunError(
         f"{shlex.join(spec.words)} takes {duration(seconds)}{f' {kind}' if kind else ''}: too short for enough "

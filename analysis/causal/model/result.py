@@ -236,14 +236,14 @@ class CausalModel(Result):
                 )
         return forecast(self._quantified(), asked, intervention=True, runs=runs, seed=seed, level=level)
 
-    def separated(self, one: str, other: str, given: Sequence[str] = ()) -> bool:
-        """Tell whether the graph implies that two variables are independent, given others.
+    def separated(self, one: str, other: str, given: str | Sequence[str] = ()) -> bool:
+        """Return whether the graph implies that two variables are independent, given others.
 
         Parameters
         ----------
         one, other : str
             Two variables.
-        given : sequence of str, default ()
+        given : str or sequence of str, default ()
             Variables whose values are known.
 
         Returns
@@ -262,12 +262,12 @@ class CausalModel(Result):
         implied independences against the data. Edges whose direction is open are taken as assumed for the formulas;
         every direction that they may have implies the same independences.
         """
-        for name in (one, other, *given):
-            self._check(name)
-        if one == other or {one, other} & set(given):
+        known = (given,) if isinstance(given, str) else tuple(given)
+        self._check(one, other, *known)
+        if one == other or {one, other} & set(known):
             raise DataError(f"{one}, {other} and the given variables must differ")
         arrows = [(edge.source, edge.target) for edge in self.edges if edge.directed]
-        return separates([*arrows, *self.assumed], one, other, given)
+        return separates([*arrows, *self.assumed], one, other, known)
 
     def check_markov(
         self, test: IndependenceTest | None = None, *, alpha: float = 0.05, permutations: int = 20, seed: int = 0
@@ -375,6 +375,8 @@ class CausalModel(Result):
 
     def _check(self, *names: str) -> None:
         for name in names:
+            if not isinstance(name, str):
+                raise DataError(f"{name!r} is a {type(name).__name__}: give the name of one column")
             if name not in self.data.names:
                 raise DataError(no_such_column(name, self.data.names))
 

@@ -51,5 +51,9 @@ def test_a_model_is_asked_what_it_implies():
     assert not model.separated("n", "datatype", ["T"])  # which both cause
     with pytest.raises(DataError, match="no column 'm'"):
         model.separated("m", "T")
+    assert model.separated("n", "T", ("ops", "C")) == model.separated("n", "T", ["C", "ops"])
+    assert model.separated("n", "T", "ops") == model.separated("n", "T", ["ops"])
     with pytest.raises(DataError, match="must differ"):
-        model.separated("n", "T", ["n"])
+        model.separated("n", "T", "n")
+    with pytest.raises(DataError, match=r"\['n'\] is a list: give the name of one column"):
+        model.separated(["n"], "T")
