@@ -38,6 +38,8 @@ _WORTH_S = 0.2
 """Shorter work is not sent to other processes: a call of joblib with a memory-mapped array takes 60 ms beside it."""
 _CHUNKS_A_WORKER = 4
 """So that a slow worker does not keep the others waiting at the end."""
+_MOST_LOSSES = 3
+"""Times that data lost with a worker of dask is sent again."""
 _ALIGNED = 64
 """Bytes at whose multiples packed arrays begin, as numpy's own begin."""
 
@@ -106,17 +108,28 @@ class Workers:
         client, options = self.backend.client, getattr(self.backend, "submit_kwargs", {})
         _require_same_version(client)
         # What a worker cannot import ends the worker, unless the task itself imports it.
-        dumps, futures = load_library("cloudpickle").dumps, []
+        dumps, futures, done, losses = load_library("cloudpickle").dumps, [], 0, 0
+        cancelled = load_library("distributed").CancelledError
         try:
             with self.backend.retrieval_context():  # gives the thread back where this is itself a task of dask
-                # To all: each needs it, and what one worker alone had would be lost with it.
-                common = client.scatter(packed, hash=False, broadcast=True)
-                futures = [
-                    client.submit(_call_pickled, common, dumps((_version(), function, chunk)), pure=False, **options)
-                    for chunk in chunks
-                ]
-                for future in futures:
-                    yield pickle.loads(future.result())
+                while done < len(chunks):
+                    # To all: each needs it, and what one worker alone had would be lost with it.
+                    common = client.scatter(packed, hash=False, broadcast=True)
+                    futures = [
+                        client.submit(
+                            _call_pickled, common, dumps((_version(), function, chunk)), pure=False, **options
+                        )
+                        for chunk in chunks[done:]
+                    ]
+                    try:
+                        for future in futures:
+                            result = pickle.loads(future.result())
+                            done += 1
+                            yield result
+                    except cancelled:  # a busy cluster may not have copied the data before the worker was lost
+                        losses += 1
+                        if losses > _MOST_LOSSES:
+                            raise
         except ModuleNotFoundError as error:
             raise HostError(
                 f"a worker of the dask cluster cannot import {error.name}: make it importable on all nodes"

@@ -229,6 +229,22 @@ def test_another_worker_of_dask_does_what_a_lost_one_had(client, tmp_path):
         assert list(parallel.choose_workers().map(end, tmp_path / "ended", range(4))) == [0, 1, 2, 3]
 
 
+def test_data_that_a_lost_worker_of_dask_had_alone_is_sent_again(client, tmp_path, monkeypatch):
+    client.wait_for_workers(2)
+    scatter, calls = client.scatter, []
+
+    def to_one(data, **options):
+        calls.append(options["broadcast"])
+        alone = {"broadcast": False, "workers": list(client.scheduler_info()["workers"])[:1]}
+        return scatter(data, **{**options, **(alone if len(calls) == 1 else {})})
+
+    monkeypatch.setattr(client, "scatter", to_one)
+    with joblib.parallel_config("dask"):
+        assert list(parallel.choose_workers().map(end, tmp_path / "ended", [1])) == [1]
+    assert (tmp_path / "ended").exists()
+    assert calls == [True, True]
+
+
 def test_work_that_ends_every_worker_of_dask_is_one_clear_message(client):
     def set_allowed(number, dask_scheduler=None):
         before, dask_scheduler.allowed_failures = dask_scheduler.allowed_failures, number
