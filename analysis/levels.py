@@ -101,7 +101,10 @@ def _interval(before: NDArray[np.float64], after: NDArray[np.float64], alpha: fl
 
 
 def log_reach(before: NDArray[np.float64], after: NDArray[np.float64], alpha: float) -> float:
-    """Return how far Welch's interval of a difference of mean logarithms reaches, one-sided at α; two values a side."""
+    """Return how far Welch's interval of a difference of mean logarithms reaches, one-sided at α.
+
+    Each side needs two values.
+    """
     logs = [np.log(values) for values in (before, after)]
     parts = [float(values.var(ddof=1)) / len(values) for values in logs]
     error = math.sqrt(sum(parts))

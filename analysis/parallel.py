@@ -108,28 +108,30 @@ class Workers:
         client, options = self.backend.client, getattr(self.backend, "submit_kwargs", {})
         _require_same_version(client)
         # What a worker cannot import ends the worker, unless the task itself imports it.
-        dumps, futures, done, losses = load_library("cloudpickle").dumps, [], 0, 0
-        cancelled = load_library("distributed").CancelledError
+        dumps, cancelled = load_library("cloudpickle").dumps, load_library("distributed").CancelledError
+
+        def submit(rest: Sequence[object]) -> list[Any]:
+            # To all: each needs it, and what one worker alone had would be lost with it.
+            shared = client.scatter(packed, hash=False, broadcast=True)
+            calls = [dumps((_version(), function, chunk)) for chunk in rest]
+            return [client.submit(_call_pickled, shared, call, pure=False, **options) for call in calls]
+
+        pending: list[Any] = []
+        losses = 0
         try:
             with self.backend.retrieval_context():  # gives the thread back where this is itself a task of dask
-                while done < len(chunks):
-                    # To all: each needs it, and what one worker alone had would be lost with it.
-                    common = client.scatter(packed, hash=False, broadcast=True)
-                    futures = [
-                        client.submit(
-                            _call_pickled, common, dumps((_version(), function, chunk)), pure=False, **options
-                        )
-                        for chunk in chunks[done:]
-                    ]
+                pending = submit(chunks)
+                while pending:
                     try:
-                        for future in futures:
-                            result = pickle.loads(future.result())
-                            done += 1
-                            yield result
+                        result = pickle.loads(pending[0].result())
                     except cancelled:  # a busy cluster may not have copied the data before the worker was lost
                         losses += 1
                         if losses > _MOST_LOSSES:
                             raise
+                        pending = submit(chunks[-len(pending) :])
+                    else:
+                        pending = pending[1:]
+                        yield result
         except ModuleNotFoundError as error:
             raise HostError(
                 f"a worker of the dask cluster cannot import {error.name}: make it importable on all nodes"
@@ -140,7 +142,7 @@ class Workers:
                 "give each worker more, or start fewer on each node"
             ) from error
         finally:
-            client.cancel(futures)
+            client.cancel(pending)
 
 
 def choose_workers(workers: int | None = None, *, kernels: bool = True, seconds: float = np.inf) -> Workers:
@@ -177,8 +179,10 @@ def choose_workers(workers: int | None = None, *, kernels: bool = True, seconds:
 
 
 def pack(value: object) -> _Packed:
-    """Return an object as one array, which joblib memory-maps and dask sends once: sizes, the pickle without its
-    arrays, and each array at a multiple of 64 bytes."""
+    """Return an object as one array, which joblib memory-maps and dask sends once.
+
+    It holds sizes, the pickle without its arrays, and each array at a multiple of 64 bytes.
+    """
     buffers: list[pickle.PickleBuffer] = []
     outline = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
     parts = [np.frombuffer(outline, np.uint8), *(np.frombuffer(one.raw(), np.uint8) for one in buffers)]

@@ -89,7 +89,7 @@ class LostEvents(Kind):
         if not shares:
             return ()
         least = self.strictness * self.least_share
-        change = f"loss from {self.agreeing} event types of a stream, or all of fewer"
+        change = f"loss from {self.agreeing} event types of a stream (all if it has fewer)"
         return (Visible(self.name, change, max(shares), "of a stream's events", floor, least),)
 
     def _seen(self, comparison: Comparison, stream: Stream, threshold: float) -> float:

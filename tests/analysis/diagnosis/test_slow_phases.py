@@ -137,7 +137,7 @@ def test_a_clean_verdict_states_what_could_have_been_seen(tmp_path: Path, capsys
     shown = " ".join(capsys.readouterr().out.split())
     for text in (
         "Smallest change that would have been found: crash or truncation early end",
-        "lost events loss from 3 event types of a stream, or all of fewer, 0.7% of a stream's events "
+        "lost events loss from 3 event types of a stream (all if it has fewer), 0.7% of a stream's events "
         "(references differ by up to 0.0%; less than 0.5% never counts)",
         "lasting offset of a stream against another, 3",
         "all slower in a stretch of a fifth of the run or more",

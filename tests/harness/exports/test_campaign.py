@@ -13,14 +13,21 @@ import pytest
 
 from tests.harness.phases_campaign import unperturbed
 from unperturbed.collectors.data import Trace
+from unperturbed.common.wording import listing
+from unperturbed.harness.exports import formats
 from unperturbed.harness.exports.content.runs import read_runs
 
 COLUMNS = ["run", "configuration", "pass", "repetition", "interval", "start", "duration"]
 COLUMNS += ["begin_ns", "end_ns", "overruns"]
+WITH_TIME = listing((name for name, one in formats("campaign").items() if one.timeline), "or")
 
 
 def traces(campaign: Path) -> dict[str, Trace]:
     return {path.parent.name: Trace.read(path) for path in sorted(campaign.glob("runs/*/trace.parquet"))}
+
+
+def test_formats_with_a_time_axis_are_those_of_tools_with_one() -> None:
+    assert {"ctf", "paraver", "perfetto"} <= set(WITH_TIME.replace(" or ", ", ").split(", "))
 
 
 def test_files_of_every_configuration_are_one_table_to_other_tools(campaign: Path, tmp_path: Path) -> None:
@@ -97,7 +104,7 @@ def test_where_it_is_written_without_a_file(campaign: Path) -> None:
         (("--format", "csv", "--configuration", "basline"), "did you mean baseline?"),
         (("--format", "csv", "--run", "9999"), "--run 9999"),
         (("--format", "csv", "--run", "0000", "--configuration", "anchor"), "no run of anchor is among 0000"),
-        (("--format", "csv", "--phases"), "--phases: the format csv has no time axis; use ctf, "),
+        (("--format", "csv", "--phases"), f"--phases: the format csv has no time axis; use {WITH_TIME}"),
         (("-o", "nowhere/c.csv"), "does not exist"),
     ],
 )
