@@ -52,7 +52,13 @@ from unperturbed.analysis.perturbation.compare import (
     welch_errors,
     widest_bounds,
 )
-from unperturbed.analysis.perturbation.correlation import FloatArray, fisher, fisher_slope, from_fisher
+from unperturbed.analysis.perturbation.correlation import (
+    FloatArray,
+    fisher,
+    fisher_slope,
+    from_fisher,
+    shown_spread,
+)
 from unperturbed.common.extras import LazyLibrary
 
 special = LazyLibrary("scipy.special")
@@ -78,10 +84,9 @@ _IMPROBABLE = 0.05
 _FAR_LEVEL = 0.5
 """The level of the interval's far end, in relation to that of the near one."""
 
-_SHRUNK = 1e-3
 _LEAST_NOISE = 0.1
-"""By `fisher`, each coefficient holds noise of `_SHRUNK`; what a run adds may vary by 1 / `_LEAST_NOISE` times more in
-relation to its own noise than in relation to both."""
+"""What a run adds may vary by 1 / `_LEAST_NOISE` times more in relation to its own noise than in relation to that and
+what `fisher` adds."""
 
 
 def relative_spread(reference_mean: FloatArray, observed_mean: FloatArray) -> FloatArray:
@@ -94,7 +99,7 @@ def relative_spread(reference_mean: FloatArray, observed_mean: FloatArray) -> Fl
     across = np.clip(observed_mean, 1e-3, 1 - 1e-9)
     # ρ = 1 / (1 + a²) of reference runs, ((1 + a²)(1 + b²))^−½ of a checked with a reference run.
     noise, other_noise = 1 / within - 1, np.maximum(within / across**2 - 1, 0.0)
-    shown = (1 - within) / (1 - within + _SHRUNK)
+    shown = shown_spread(within)
     of_reference = _per_relative_noise(within, noise) * np.maximum(shown, _LEAST_NOISE) / shown
     ratio = _per_relative_noise(across, other_noise) / of_reference
     return np.asarray(np.where(reference_mean > 0, np.maximum(ratio, 1.0), 1.0), np.float64)

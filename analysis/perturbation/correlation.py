@@ -188,3 +188,9 @@ def fisher_slope(rho: ArrayLike) -> FloatArray:
     """Return the change of Fisher's z for a unit of ρ, at coefficients."""
     shrunk = np.asarray(rho, np.float64) * (1 - _SHRINKAGE)
     return np.asarray((1 - _SHRINKAGE) / (1 - shrunk**2), np.float64)
+
+
+def shown_spread(rho: ArrayLike) -> FloatArray:
+    """Return the share of the spread of atanh ρ that `fisher`, which shrinks, shows near ±1: 0.5 at .999."""
+    gap = np.maximum(1 - np.abs(np.asarray(rho, np.float64)), 1e-9)
+    return np.asarray(gap / (gap + _SHRINKAGE), np.float64)

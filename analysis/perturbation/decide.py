@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from unperturbed.analysis.multiple_testing import benjamini_hochberg, holm, holm_of_intervals
-from unperturbed.analysis.perturbation.compare import runs_to_decide, smallest_visible
+from unperturbed.analysis.perturbation.compare import runs_to_decide, smallest_visible, wider_below_one
 from unperturbed.analysis.perturbation.compare_outer import relative_spread
 from unperturbed.analysis.perturbation.correlation import fisher, from_fisher
 from unperturbed.analysis.perturbation.verdict import (
@@ -180,6 +180,5 @@ def _decided(change: Change, *, alpha: float, family: int) -> Change:
 
 def _relative_spread(change: Change, *means: float) -> float:
     """Return the spread of checked runs over the reference's where there is a change."""
-    if change.check not in ("outer", "across"):
-        return 1.0
-    return float(relative_spread(*(from_fisher(np.array([mean])) for mean in means))[0])
+    of_check = relative_spread if change.check in ("outer", "across") else wider_below_one
+    return float(of_check(*(from_fisher(np.array([mean])) for mean in means))[0])

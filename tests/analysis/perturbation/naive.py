@@ -97,7 +97,10 @@ def compare(reference, observed, alpha, tolerance):
     first, second = variance(before), variance(after) if r > 1 else 0.0
     spread = ((k - 1) * first + (r - 1) * second) / (k + r - 2)
     p = 2 * float(stats.t.sf(abs(end - start) / math.sqrt(spread * (1 / k + 1 / r)), k + r - 2))
-    errors = [(spread / k, spread / r, k + r - 2)]
+    of_start, of_end = (1 - abs(from_fisher(start)), 1 - abs(from_fisher(end)))
+    wider = max(1.0, of_end / (of_end + SHRINKAGE) * (of_start + SHRINKAGE) / of_start)
+    changed = ((k - 1) * first + (r - 1) * second / wider**2) / (k + r - 2)
+    errors = [(changed / k, wider**2 * changed / r, k + r - 2)]
     if r > 1:
         a, b = first / k, second / r
         errors.append((a, b, satterthwaite(start, end, a, b, k - 1, r - 1)))

@@ -126,6 +126,22 @@ def test_a_change_of_the_tolerance_is_accepted_no_more_often_than_alpha(k, r, sp
     assert accepted <= ALPHA + 0.01 + 3.5 * np.sqrt(ALPHA / n)
 
 
+@pytest.mark.parametrize("rho", [0.9999, 0.999, 0.99])
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_a_fall_by_the_tolerance_from_one_is_seldom_shown_to_be_beyond_it(rho, sign):
+    # Near ±1 the runs of the reference hardly vary on Fisher's scale, which is shrunk; 0.2 without that.
+    rng = np.random.default_rng([14, round(1e4 * rho)])
+    n, tolerance = 20_000, 0.1
+    reference, observed = (
+        sign * np.tanh(np.arctanh(mean) + 0.2 * rng.standard_normal((runs, n)))
+        for mean, runs in ((rho, 10), (rho - tolerance, 3))
+    )
+    compared = compare_runs(reference, observed, intervals=165, alpha=ALPHA)
+    for level in (0.05, 0.001):
+        assert (compared.p_beyond(tolerance) <= level).mean() <= 1.3 * level + 3.5 * np.sqrt(level / n)
+    assert ((compared.low > -tolerance) & (compared.high < tolerance)).mean() <= ALPHA + 0.01
+
+
 @pytest.mark.parametrize(("k", "r"), [(5, 1), (5, 3), (10, 3), (20, 5)])
 @pytest.mark.parametrize("family", [1, 10, 66])
 def test_the_smallest_visible_change_is_found_with_power_80_percent(k, r, family):
