@@ -150,7 +150,7 @@ def test_the_calibration_s_page(shared, tmp_path, monkeypatch):
     }.items():
         monkeypatch.setattr(study, name, value)
     monkeypatch.setattr(study, "PAGE", study.PAGE.replace("{seconds:.0f} s", ""))
-    for name in ("shared_calibration", "calibration_common", "calibration_outer"):
+    for name in ("shared_calibration", "calibration_common", "calibration_outer", "calibration_unlike"):
         cloudpickle.register_pickle_by_value(sys.modules[name])  # as if it were run as a script
     alone = study.page(4, 1, tmp_path / "one.svg")
     with shared():
