@@ -22,8 +22,8 @@ import numpy as np
 
 from unperturbed.analysis.multiple_testing import holm
 from unperturbed.analysis.perturbation import Change, Verdict, VerdictName, combine
-from unperturbed.analysis.perturbation.compare import MeanErrors, comparison, widest_bounds
-from unperturbed.analysis.perturbation.correlation import FloatArray, fisher
+from unperturbed.analysis.perturbation.compare import MeanErrors, comparison, wider_below_one, widest_bounds
+from unperturbed.analysis.perturbation.correlation import FloatArray, fisher, from_fisher
 from unperturbed.analysis.perturbation.decide import decide
 from unperturbed.analysis.perturbation.verdict import RunGroup, changes_from_comparison
 from unperturbed.common.extras import LazyLibrary
@@ -164,8 +164,9 @@ def _on_these(strata: _Strata, alpha: float) -> Change:
     freedom = (
         parts.sum() ** 2 / (parts**2 / strata.freedom).sum() if np.isfinite(strata.freedom).all() else float("inf")
     )
+    wider = _wider(strata, share)
     ways = [
-        _errors(pooled_parts, strata.of_reference, pooled_freedom),
+        _errors(pooled_parts, strata.of_reference, pooled_freedom, wider),
         _errors(parts, strata.of_reference, float(freedom)),
     ]
     return _change(strata, share, ways, float(np.sqrt(pooled_parts.sum())), pooled_freedom, alpha)
@@ -186,8 +187,17 @@ def _on_type(strata: _Strata, alpha: float) -> Change:
     return _change(strata, share, ways, least, count - 1.0, alpha)
 
 
-def _errors(parts: FloatArray, of_reference: FloatArray, freedom: float) -> MeanErrors:
-    reference, observed = (parts * of_reference).sum(), (parts * (1 - of_reference)).sum()
+def _wider(strata: _Strata, share: FloatArray) -> float:
+    """Return how much more checked runs vary than the reference's, as `compare_runs` has it within a run."""
+    if strata.changes[0].check not in ("inner", "software"):
+        return 1.0
+    before = float((share * strata.before).sum())
+    after = before + float((share * strata.difference).sum())
+    return float(wider_below_one(from_fisher(np.full(1, before)), from_fisher(np.full(1, after)))[0])
+
+
+def _errors(parts: FloatArray, of_reference: FloatArray, freedom: float, wider: float = 1.0) -> MeanErrors:
+    reference, observed = (parts * of_reference).sum(), wider**2 * (parts * (1 - of_reference)).sum()
     return MeanErrors(np.full(1, np.sqrt(reference)), np.full(1, np.sqrt(observed)), np.full(1, freedom))
 
 

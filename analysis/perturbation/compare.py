@@ -59,6 +59,9 @@ _FARTHEST = 1e3
 _STEPS, _PRECISION = 60, 1e-12
 """The root finder's steps at most (six to nine are usual), and the last one's width, of the quantile."""
 
+_NEAR_ONE = 0.9
+"""Below, runs vary by less than 1 % more on Fisher's scale than it shows."""
+
 _SPREAD_LEVEL = 0.01
 """Level of the F test that puts a note on a change of spread. It decides nothing."""
 
@@ -320,7 +323,8 @@ class Spreads:
 
 def wider_below_one(reference_mean: FloatArray, observed_mean: FloatArray) -> FloatArray:
     """Return the spread of checked runs over the reference's on Fisher's scale, at least 1, from means of ρ."""
-    return np.maximum(1.0, shown_spread(observed_mean) / shown_spread(reference_mean))
+    wider = np.maximum(1.0, shown_spread(observed_mean) / shown_spread(reference_mean))
+    return np.where(np.abs(reference_mean) > _NEAR_ONE, wider, 1.0)
 
 
 def spreads(before: FloatArray, after: FloatArray, intervals: int, inflation: float = 1.0) -> Spreads:

@@ -98,7 +98,7 @@ def compare(reference, observed, alpha, tolerance):
     spread = ((k - 1) * first + (r - 1) * second) / (k + r - 2)
     p = 2 * float(stats.t.sf(abs(end - start) / math.sqrt(spread * (1 / k + 1 / r)), k + r - 2))
     of_start, of_end = (1 - abs(from_fisher(start)), 1 - abs(from_fisher(end)))
-    wider = max(1.0, of_end / (of_end + SHRINKAGE) * (of_start + SHRINKAGE) / of_start)
+    wider = max(1.0, of_end / (of_end + SHRINKAGE) * (of_start + SHRINKAGE) / of_start) if of_start < 0.1 else 1.0
     changed = ((k - 1) * first + (r - 1) * second / wider**2) / (k + r - 2)
     errors = [(changed / k, wider**2 * changed / r, k + r - 2)]
     if r > 1:
