@@ -10,8 +10,14 @@ from functools import cached_property, partial
 import numpy as np
 
 from unperturbed.analysis.causal.regression.cells import Cells, Scope
-from unperturbed.analysis.causal.regression.curve import Curve, curve_of, parameters_of
-from unperturbed.analysis.causal.regression.forms import CurveFunction, Factor, Log, Power, Step
+from unperturbed.analysis.causal.regression.curve import (
+    Curve,
+    curve_of,
+    left_out_covariance,
+    parameters_of,
+    thresholds_of,
+)
+from unperturbed.analysis.causal.regression.forms import CurveFunction, Factor, Log, Power, Step, steps_of
 from unperturbed.analysis.causal.regression.mechanism import Cell, Columns, Inputs, Mechanism, Parameter
 from unperturbed.analysis.causal.regression.problem import RESOLUTION, Coding, Errors, State, make_problem
 from unperturbed.analysis.causal.regression.search import shortest_state
@@ -106,6 +112,9 @@ def _degree(function: CurveFunction) -> float:
 
 _LEAST_TAIL = 1e-3
 """Share of further runs on either side of whose errors nothing more is said."""
+
+_CURVES = 20
+"""How many sets of thresholds forecasts take from their intervals."""
 
 _LEAST_RATIO = 4.0
 """Errors that grow with the curve are tried only if the target's largest value is this many times its smallest."""
@@ -205,9 +214,35 @@ class CurveMechanism(Mechanism):
 
     @cached_property
     def _least(self) -> float:
-        """The least value of a count: 0, or 1 if it was never 0, as further curves may have its logarithm; else −∞."""
-        is_count = self.observed.min() >= 0 and bool((self.observed == np.floor(self.observed)).all())
-        return min(float(self.observed.min()), 1.0) if is_count else -math.inf
+        """What the target cannot be below: 0 if it never was, as of times, and of counts that were averaged.
+
+        It is 1 for whole numbers that never were 0, as further curves may have their logarithm.
+        """
+        least = float(self.observed.min())
+        if least < 0:
+            return -math.inf
+        return min(least, 1.0) if bool((self.observed == np.floor(self.observed)).all()) else 0.0
+
+    @cached_property
+    def _covariances(self) -> tuple[Floats, ...]:
+        return () if self.exact or not len(self.curve.covariance) else (left_out_covariance(self._state, self.curve),)
+
+    @cached_property
+    def _curves(self) -> tuple[Curve, ...]:
+        """Curves that are as likely, each with other thresholds of their intervals of confidence."""
+        steps = steps_of(self.curve.terms)
+        if not steps:
+            return (self.curve,)
+        places = (np.arange(_CURVES) + 0.5) / _CURVES
+        random = np.random.default_rng(0)
+        drawn = {}
+        for step in steps:
+            for value, one in enumerate(thresholds_of(self._state, self.curve, step, self.level)):
+                drawn[step, value] = one.low + (one.high - one.low) * random.permutation(places)
+        return tuple(
+            self.curve.at_thresholds(lambda step, value, at=at: float(drawn[step, value][at]))  # type: ignore[misc]
+            for at in range(_CURVES)
+        )
 
     def values_of(self, rows: Codes) -> Floats:
         """Return what the target was in some rows of the table."""
@@ -231,7 +266,10 @@ class CurveMechanism(Mechanism):
         if not self.parents:
             return np.asarray(random.choice(self.observed, 1 if rows is None else rows))
         inputs, level, uncertainty = self._levels(columns, rows)
-        level = level + uncertainty * random.standard_normal(inputs.rows)
+        if len(self._curves) > 1:
+            levels = [one.level(inputs.numbers, inputs.ids, inputs.rows) for one in self._curves]
+            level = np.array(levels)[random.integers(0, len(levels), inputs.rows), np.arange(inputs.rows)]
+        level = level + uncertainty * random.standard_t(self.curve.degrees_of_freedom, inputs.rows)
         error = self._errors_at(random.random(inputs.rows))
         match self.errors:
             case "even":
@@ -274,7 +312,7 @@ class CurveMechanism(Mechanism):
         inputs = Inputs(columns, problem.cells, list(problem.numbers), self.used, rows)
         with np.errstate(all="ignore"):
             level = self.curve.level(inputs.numbers, inputs.ids, inputs.rows)
-            uncertainty = self.curve.uncertainty(inputs.numbers, inputs.ids, inputs.rows)
+            uncertainty = self.curve.uncertainty(inputs.numbers, inputs.ids, inputs.rows, self._covariances)
         wrong = np.flatnonzero(~np.isfinite(level))
         if len(wrong):
             values = ", ".join(f"{name}={float(x[wrong[0]]):g}" for name, x in inputs.numbers.items())
