@@ -17,7 +17,7 @@ from unperturbed.analysis.causal.regression.curve import (
     parameters_of,
     thresholds_of,
 )
-from unperturbed.analysis.causal.regression.forms import CurveFunction, Factor, Log, Power, Step, steps_of
+from unperturbed.analysis.causal.regression.forms import CurveFunction, Factor, Log, Power, Step, digits_of, steps_of
 from unperturbed.analysis.causal.regression.mechanism import Cell, Columns, Inputs, Mechanism, Parameter
 from unperturbed.analysis.causal.regression.problem import RESOLUTION, Coding, Errors, State, make_problem
 from unperturbed.analysis.causal.regression.search import shortest_state
@@ -53,10 +53,11 @@ def formula_of(target: str, curve: Curve, cells: Cells, where: Mapping[str, Cate
     for term, coefficients in zip(curve.terms, curve.coefficients, strict=True):
         function = CurveFunction(tuple(map(of_cell, term.function.factors)))
         parts[function] = parts.get(function, 0.0) + float(coefficients[value_of(term.scope)])
+    digits = digits_of([one for one, coefficient in parts.items() if coefficient != 0])
     if curve.errors == "factor":
-        return f"{target} = {_product(parts, curve.factor)}" + ("" if exact else f"  {_factor(curve.spread)}")
+        return f"{target} = {_product(parts, curve.factor, digits)}" + ("" if exact else f"  {_factor(curve.spread)}")
     error = _percent(curve.spread) if curve.errors == "proportional" else f"{curve.spread:.2g}"
-    return f"{target} = {_sum(parts)}" + ("" if exact else f"  ± {error}")
+    return f"{target} = {_sum(parts, digits)}" + ("" if exact else f"  ± {error}")
 
 
 def _percent(share: float) -> str:
@@ -69,12 +70,12 @@ def _factor(spread: float) -> str:
     return f"± {_percent(factor - 1)}" if factor < 2 else f"× or ÷ {factor:.2g}"
 
 
-def _sum(parts: Mapping[CurveFunction, float]) -> str:
+def _sum(parts: Mapping[CurveFunction, float], digits: int) -> str:
     text = ""
     for function, coefficient in sorted(parts.items(), key=lambda one: -_degree(one[0])):
         if coefficient == 0:
             continue
-        shown = _scaled(function, abs(coefficient))
+        shown = _scaled(function, abs(coefficient), digits)
         if text:
             text += (" − " if coefficient < 0 else " + ") + shown
         else:
@@ -82,15 +83,15 @@ def _sum(parts: Mapping[CurveFunction, float]) -> str:
     return text or "0"
 
 
-def _scaled(function: CurveFunction, coefficient: float) -> str:
+def _scaled(function: CurveFunction, coefficient: float, digits: int) -> str:
     """Return a coefficient times a function; inverses are written as divisions."""
     above = [one for one in function.factors if not (isinstance(one, Power) and one.is_reciprocal)]
     below = [one.name for one in function.factors if isinstance(one, Power) and one not in above]
-    shown = "·".join([_number(coefficient), *(one.text() for one in above)])
+    shown = "·".join([_number(coefficient), *(one.text(digits) for one in above)])
     return "/".join([shown, *below])
 
 
-def _product(parts: Mapping[CurveFunction, float], multiple_of: CurveFunction | None) -> str:
+def _product(parts: Mapping[CurveFunction, float], multiple_of: CurveFunction | None, digits: int) -> str:
     texts, first = [], 1.0
     for function, coefficient in parts.items():
         match function.factors:
@@ -99,10 +100,10 @@ def _product(parts: Mapping[CurveFunction, float], multiple_of: CurveFunction | 
             case (Log(name),):
                 texts.append(f"{name}^{coefficient:.4g}")
             case (Step() as step,):
-                texts.append(f"{_number(math.exp(coefficient))}^{step.text()}")
+                texts.append(f"{_number(math.exp(coefficient))}^{step.text(digits)}")
             case _:
-                texts.append(f"e^({_number(coefficient)}·{function.text()})")
-    return "·".join([_number(first) if multiple_of is None else _scaled(multiple_of, first), *texts])
+                texts.append(f"e^({_number(coefficient)}·{function.text(digits)})")
+    return "·".join([_number(first) if multiple_of is None else _scaled(multiple_of, first, digits), *texts])
 
 
 def _degree(function: CurveFunction) -> float:

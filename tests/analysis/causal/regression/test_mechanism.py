@@ -1,5 +1,6 @@
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -8,8 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.analysis.causal.regression.naive import by_cell, left
-from unperturbed.analysis.causal.regression.curve_mechanism import CurveMechanism
+from unperturbed.analysis.causal.regression.cells import Cells, Scope
+from unperturbed.analysis.causal.regression.curve import Curve
+from unperturbed.analysis.causal.regression.curve_mechanism import CurveMechanism, formula_of
 from unperturbed.analysis.causal.regression.fit import fit_mechanism
+from unperturbed.analysis.causal.regression.forms import CurveFunction, Power, Term
 from unperturbed.analysis.causal.regression.table_mechanism import TableMechanism
 from unperturbed.analysis.causal.table.variables import prepare
 from unperturbed.errors import DataError
@@ -489,3 +493,13 @@ def test_a_threshold_may_lie_anywhere_between_the_runs_on_either_side():
         assert np.quantile(drawn, 0.025) < 8
         assert np.quantile(drawn, 0.975) > 97
     assert np.quantile(found.draw({"x": [30.0] * 1000}, random), 0.975) < 9
+
+
+def test_different_terms_look_different():
+    """Exponents that are the same to four digits would make x^1 − x^1."""
+    terms = [Term(CurveFunction((Power("x", exponent, fitted=True),)), Scope()) for exponent in (1.00002, 0.99998)]
+    numbers = np.array([3.0]), np.array([-2.0])
+    curve = Curve(tuple(terms), numbers, "even", 1.0, 10, np.zeros((0, 0)), np.zeros(0, np.bool_), None)
+    assert formula_of("y", curve, Cells.of({}, {}, 3), {}, True) == "y = 3·x^1 − 2·x^0.99998"
+    alone = replace(curve, terms=curve.terms[:1], coefficients=numbers[:1])
+    assert formula_of("y", alone, Cells.of({}, {}, 3), {}, True) == "y = 3·x^1"
