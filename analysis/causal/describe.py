@@ -138,8 +138,8 @@ def undecided(model: CausalModel) -> tuple[str, ...]:
         )
     inputs = set(model.knowledge.inputs)
     sentences += dict.fromkeys(
-        f"{one.target} is described by {listing(one.kept)} as well as by {listing(one.left_out)}: the data cannot tell "
-        "which of them act on it."
+        f"{one.target} is described by {listing(one.kept)} as well as by {listing(one.left_out)}: the data do not "
+        "show which of them act on it."
         for one in model.equivalences
         if one.is_open and inputs.issuperset(one.kept) and inputs.isdisjoint(one.left_out)
     )

@@ -329,8 +329,8 @@ class _Learning:
             determined = other.data_bits - kept.data_bits < WORTH_A_PARENT and all(
                 self._regression.determines(acting, one) for one in more
             )
-            sets = (tuple(one for one in names if one in some) for some in (less, more, rest))
-            found = Equivalence(target, *sets, kept.bits, other.bits, determined)
+            out, into, given = (tuple(one for one in names if one in some) for some in (less, more, rest))
+            found = Equivalence(target, out, into, given, kept.bits, other.bits, determined)
             if more and found.is_open:
                 yield found
 

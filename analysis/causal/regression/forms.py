@@ -220,7 +220,7 @@ class CurveFunction:
 
 
 def digits_of(functions: Collection[CurveFunction]) -> int:
-    """Return how many digits of exponents tell different functions apart."""
+    """Return how many digits exponents need, so that different functions look different."""
     different = len(set(functions))
     return next(
         (digits for digits in range(DIGITS, _ALL_DIGITS) if len({one.text(digits) for one in functions}) == different),

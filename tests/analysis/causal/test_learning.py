@@ -375,7 +375,7 @@ def test_counters_that_inputs_stand_in_for_are_told():
     told = [one for one in undecided(model) if one.startswith("seconds is described by ")]
     assert set(model.parents("seconds")) & {"n", "m"}
     assert len(told) == 1
-    assert told[0].endswith(": the data cannot tell which of them act on it.")
+    assert told[0].endswith(": the data do not show which of them act on it.")
     assert {"operations", "misses"} & set(told[0].replace(":", "").split())
     noisy = {**table, "operations": operations * (1 + 0.2 * random.standard_normal(200))}
     noisy["seconds"] = noisy["operations"] * (1 + 0.02 * random.standard_normal(200))
