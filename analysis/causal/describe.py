@@ -136,6 +136,13 @@ def undecided(model: CausalModel) -> tuple[str, ...]:
             "it takes fewer bits: it is slight, "
             "of another form, or of the spread alone. Forecasts ignore it."
         )
+    inputs = set(model.knowledge.inputs)
+    sentences += dict.fromkeys(
+        f"{one.target} is described by {listing(one.kept)} as well as by {listing(one.left_out)}: the data do not "
+        "show which of them act on it."
+        for one in model.equivalences
+        if one.is_open and inputs.issuperset(one.kept) and inputs.isdisjoint(one.left_out)
+    )
     place = model.data.names.index
     for pair, share in model.stabilities.items():
         one, other = sorted(pair, key=place)

@@ -15,9 +15,16 @@ from typing import Any, Literal
 
 import numpy as np
 
-from unperturbed.analysis.causal.discovery.adjacency import Pair, Separation, find_adjacencies, pair_of
+from unperturbed.analysis.causal.discovery.adjacency import Pair, Separation, find_adjacencies, pair_of, reached
 from unperturbed.analysis.causal.discovery.agreement import Agreed, Descriptions, agree
-from unperturbed.analysis.causal.discovery.refinement import WORTH_A_PARENT, Bits, Refined, Relations, refine
+from unperturbed.analysis.causal.discovery.refinement import (
+    WORTH_A_PARENT,
+    Bits,
+    Equivalence,
+    Refined,
+    Relations,
+    refine,
+)
 from unperturbed.analysis.causal.independence.methods import IndependenceTest, independence_tests
 from unperturbed.analysis.causal.independence.methods.regression import RegressionTest
 from unperturbed.analysis.causal.model.markov import p_value_of_residuals
@@ -190,7 +197,7 @@ class _Learning:
             knowledge=self._knowledge,
             edges=self._edges(agreed, causes, stabilities),
             separations=tuple(sorted(found.separations.values(), key=self._table_position)),
-            equivalences=found.equivalences,
+            equivalences=tuple(dict.fromkeys((*found.equivalences, *self._instead_of_inputs(causes)))),
             mechanisms=mechanisms,
             assumed=agreed.assumed,
             stabilities=stabilities,
@@ -297,6 +304,39 @@ class _Learning:
     def _causes(self, agreed: Agreed) -> dict[str, tuple[str, ...]]:
         names, arrows = self._data.names, agreed.orientation.directed | set(agreed.assumed)
         return {name: tuple(one for one in names if (one, name) in arrows) for name in names}
+
+    def _instead_of_inputs(self, causes: Mapping[str, tuple[str, ...]]) -> Iterable[Equivalence]:
+        """Yield for each variable what describes it as well as some of the inputs that became its causes.
+
+        Where inputs determine it, lengths tell which description is simpler, and not which causes act.
+        """
+        names, inputs = self._data.names, set(self._knowledge.inputs)
+        for target, parents in causes.items():
+            effects = reached([target], lambda one: [name for name in names if one in causes[name]])
+            others = {one for one in names if self._knowledge.allows(one, target)} - effects - inputs - {*parents}
+            acting = [one for one in parents if one in inputs and not self._knowledge.always_adjacent(one, target)]
+            tried = [others, *({one} for one in names if one in others)] if acting else []
+            ways = (
+                ({one for one in acting if self._adds_nothing(one, target, {*parents, *way})}, way) for way in tried
+            )
+            less, others = next((way for way in ways if way[0] and way[1]), (set(), set()))
+            if not less:
+                continue
+            rest = {*parents} - less
+            instead = tuple(one for one in names if one in rest | others)
+            kept, other = self._mechanism(target, parents), self._mechanism(target, instead)
+            more = [one for one in other.used if one not in rest]
+            determined = other.data_bits - kept.data_bits < WORTH_A_PARENT and all(
+                self._regression.determines(acting, one) for one in more
+            )
+            out, into, given = (tuple(one for one in names if one in some) for some in (less, more, rest))
+            found = Equivalence(target, out, into, given, kept.bits, other.bits, determined)
+            if more and found.is_open:
+                yield found
+
+    def _adds_nothing(self, name: str, target: str, given: Collection[str]) -> bool:
+        rest = [one for one in self._data.names if one in given and one != name]
+        return self._regression.test(name, target, rest).independent
 
     def _edges(
         self, agreed: Agreed, causes: Mapping[str, Sequence[str]], stabilities: Mapping[Pair, float]

@@ -20,7 +20,7 @@ import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
-from unperturbed.analysis.causal.discovery.adjacency import Separation, WorkingGraph, pair_of, reached
+from unperturbed.analysis.causal.discovery.adjacency import Separation, WorkingGraph, pair_of, reached, separates
 from unperturbed.analysis.causal.discovery.orientation import Orientation, extend, orient
 from unperturbed.analysis.causal.discovery.refinement import TIE_BITS, WORTH_A_PARENT, Bits, Refined
 from unperturbed.analysis.causal.independence.methods import IndependenceTest, Outcome
@@ -152,7 +152,7 @@ class _Agreement:
                     self._become_parents(target, self._parents[target] | lost)
                     directed = self._oriented.directed | {(name, target) for name in lost}
                     self._oriented = replace(self._oriented, directed=directed)
-            self._correct_separations()
+        self._correct_separations()
         contradictions = self._contradictions()
         adjacent = self._graph.adjacent()
         equivalences = tuple(
@@ -379,11 +379,12 @@ class _Agreement:
         self._graph.p_values[pair_of(name, target)] = outcome.p_value
 
     def _correct_separations(self) -> None:
-        """Let the parents of the later one separate pairs, where the set that did holds an effect of the two."""
+        """Let the parents of the later one separate pairs that the graph does not separate by the set that did."""
         order = self._causes_first()
+        arrows = [(source, target) for target in self.names for source in self._parents[target]]
         for found in list(self._graph.separations.values()):
             name, target = sorted((found.one, found.other), key=order.index)
-            if any(target in self._ancestors(one) for one in found.given):
+            if not separates(arrows, name, target, found.given):
                 self._separate(name, target, self._sorted(self._parents[target]))
 
     def _bits(self, target: str, parents: Collection[str]) -> float:

@@ -62,6 +62,8 @@ class Equivalence:
         The target's other neighbours that were held fixed as its parents.
     kept_bits, left_out_bits : float
         Description lengths of the target with either set; NaN where these are effects of the target.
+    determined : bool
+        Whether inputs determine the set that was left out, so that only the form of descriptions speaks for either.
     """
 
     target: str
@@ -70,6 +72,12 @@ class Equivalence:
     given: tuple[str, ...]
     kept_bits: float
     left_out_bits: float
+    determined: bool = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the one that was left out may as well be what acts on the target."""
+        return self.determined or self.left_out_bits - self.kept_bits < WORTH_A_PARENT
 
     def __str__(self) -> str:
         text = f"{listing(self.kept)} and {listing(self.left_out)} carry the same information about {self.target}"
@@ -84,6 +92,8 @@ class Equivalence:
         less = self.left_out_bits - self.kept_bits
         if less >= TIE_BITS:
             return f"{'it describes' if len(self.kept) == 1 else 'they describe'} {self.target} in {less:.0f} bits less"
+        if less <= -TIE_BITS:
+            return f"tests find no more in {listing(self.left_out)}, although it takes {-less:.0f} bits less"
         if len(self.kept) < len(self.left_out):
             return "the descriptions are as long, and fewer variables are simpler"
         return "the descriptions are as long, and it comes first"

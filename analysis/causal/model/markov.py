@@ -7,8 +7,7 @@ the check of the node C_op, by hand, shows that an edge cannot be left out.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,13 +16,11 @@ import polars as pl
 from numpy.typing import NDArray
 
 from unperturbed.analysis.causal.describe import claims_table, markov_sentences
-from unperturbed.analysis.causal.discovery.adjacency import reached
 from unperturbed.analysis.causal.independence.methods import IndependenceTest, Outcome
 from unperturbed.analysis.causal.independence.methods.regression import RegressionTest
 from unperturbed.analysis.causal.model.prediction import causal_order
 from unperturbed.analysis.causal.regression.curve_mechanism import CurveMechanism
 from unperturbed.analysis.causal.regression.mechanism import Mechanism
-from unperturbed.analysis.causal.table.knowledge import Arrow
 from unperturbed.analysis.multiple_testing import benjamini_hochberg, holm
 from unperturbed.common.result import Result, finite_or_none
 from unperturbed.errors import DataError
@@ -334,21 +331,3 @@ def _checked(
         refuted = not outcome.determined and _is_refuted(outcome, p_value, alpha)
         claims.append(Claim(*claim, outcome.p_value, p_value, outcome.bits, refuted, outcome.determined))
     return tuple(claims)
-
-
-def separates(arrows: Iterable[Arrow], one: str, other: str, given: Collection[str]) -> bool:
-    """Tell whether variables block every path between two others in an acyclic graph.
-
-    They do if they cut all paths of the moral graph of the ancestors of all three (Lauritzen et al., "Independence
-    properties of directed Markov fields", Networks 20, 1990, proposition 3).
-    """
-    parents: dict[str, set[str]] = defaultdict(set)
-    for source, target in arrows:
-        parents[target].add(source)
-    ancestors = reached({one, other, *given}, parents.__getitem__)
-    near: dict[str, set[str]] = defaultdict(set)
-    for target in ancestors:
-        family = {target, *parents[target]}
-        for member in family:
-            near[member] |= family - {member}
-    return other not in reached([one], lambda name: near[name].difference(given))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from unperturbed.analysis.causal.describe import edges_table, formulas_table, summary_sentence, variables_table
-from unperturbed.analysis.causal.discovery.adjacency import Pair, Separation
+from unperturbed.analysis.causal.discovery.adjacency import Pair, Separation, separates
 from unperturbed.analysis.causal.discovery.agreement import Contradiction
 from unperturbed.analysis.causal.discovery.refinement import Equivalence
 from unperturbed.analysis.causal.independence.methods import IndependenceTest
@@ -23,7 +23,6 @@ from unperturbed.analysis.causal.model.markov import (
     check_markov,
     p_value_of_residuals,
     screens_off,
-    separates,
 )
 from unperturbed.analysis.causal.model.prediction import Forecast, forecast
 from unperturbed.analysis.causal.regression.mechanism import Mechanism

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from unperturbed.analysis.causal.regression.cells import Cells, Scope
 from unperturbed.analysis.causal.regression.forms import (
     CurveFunction,
+    Factor,
     Ids,
     Log,
     Power,
@@ -35,6 +36,10 @@ _STEPS = 12
 _NEAR_ENOUGH = 0.01
 """Bits."""
 _ROUNDING = 1e-14
+_ALONE = 1e-6
+"""Share of a row's error that is left, below which the row alone determines a coefficient."""
+_OWN_PULL, _SHARED_PULL = 1e-6, 1e-12
+"""How strongly coefficients of cells are pulled to what cells share, and that to 0: no more than decides ties."""
 
 
 def coefficients_of(state: State) -> tuple[Floats, ...]:
@@ -161,12 +166,33 @@ class Curve:
             total += coefficients[ids(term.scope)] * term.function.values(numbers, ids, rows)
         return total
 
-    def uncertainty(self, numbers: Mapping[str, Floats], ids: Ids, rows: int) -> Floats:
-        """Return the standard deviation of `level` due to uncertain parameters; thresholds are taken as exact."""
+    def uncertainty(
+        self, numbers: Mapping[str, Floats], ids: Ids, rows: int, covariances: Sequence[Floats] = ()
+    ) -> Floats:
+        """Return the standard deviation of `level` due to uncertain parameters, with their least certain covariance.
+
+        Thresholds are taken as exact.
+        """
         if not len(self.covariance):
             return np.zeros(rows)
         gradient = gradient_of(self.terms, self.coefficients, numbers, ids, rows)[self.kept]
-        return np.asarray(np.sqrt(np.maximum(((self.covariance @ gradient) * gradient).sum(axis=0), 0)))
+        variances = [((one @ gradient) * gradient).sum(axis=0) for one in (self.covariance, *covariances)]
+        return np.asarray(np.sqrt(np.maximum(np.max(variances, axis=0), 0)))
+
+    def at_thresholds(self, place: Callable[[Step, int], float]) -> Curve:
+        """Return the curve with other thresholds, each by its step and the number of its value."""
+
+        def moved(one: Factor) -> Factor:
+            if not isinstance(one, Step):
+                return one
+            return replace(one, thresholds=tuple(place(one, value) for value in range(len(one.thresholds))))
+
+        return replace(
+            self,
+            terms=tuple(
+                Term(CurveFunction(tuple(map(moved, term.function.factors))), term.scope) for term in self.terms
+            ),
+        )
 
 
 def curve_of(state: State) -> Curve:
@@ -184,6 +210,38 @@ def curve_of(state: State) -> Curve:
     inverse = np.linalg.inv(triangle) / scale[kept][:, None]
     covariance = inverse @ inverse.T * spread**2
     return Curve(state.terms, coefficients, problem.errors, spread, free, covariance, kept, problem.factor)
+
+
+def left_out_covariance(state: State, curve: Curve) -> Floats:
+    """Return the parameters' covariance by the errors of each row as the others foretell it: shape as `covariance`.
+
+    It holds where errors are not the same everywhere (MacKinnon and White, "Some heteroskedasticity-consistent
+    covariance matrix estimators", 1985, HC3). A row that alone determines a coefficient has no residual, so the others
+    foretell it as the closest to what all values of the coefficient share, else to none.
+    """
+    problem, kept = state.problem, curve.kept
+    gradient = gradient_of(curve.terms, curve.coefficients, problem.numbers, problem.ids, problem.rows)
+    columns = (gradient * problem.weights)[kept]
+    scale = np.sqrt((columns * columns).sum(axis=1))
+    basis, triangle = np.linalg.qr((columns / scale[:, None]).T)
+    free = 1 - (basis * basis).sum(axis=1)
+    alone = free < _ALONE
+    errors = np.where(alone, 0.0, state.residual / np.where(alone, 1.0, free))
+    if alone.any():
+        shared = [problem.columns(term).sum(axis=0) for term in curve.terms if len(problem.columns(term)) > 1]
+        design = np.concatenate([columns, np.array(shared).reshape(-1, problem.rows)])
+        design /= np.maximum(np.sqrt((design * design).sum(axis=1)), np.finfo(float).tiny)[:, None]
+        own = np.zeros(len(kept))
+        at = 0
+        for term in curve.terms:
+            own[at : at + len(problem.columns(term))] = len(problem.columns(term)) > 1
+            at += len(problem.columns(term))
+        pull = np.where(np.append(own[kept], np.zeros(len(shared))), _OWN_PULL, _SHARED_PULL)
+        pulled = np.linalg.qr(np.concatenate([design.T, np.diag(np.sqrt(pull))]))[0][: problem.rows]
+        left = problem.target - pulled @ (pulled.T @ problem.target)
+        errors[alone] = (left / (1 - (pulled * pulled).sum(axis=1)))[alone]
+    moves = np.linalg.solve(triangle, basis.T * errors) / scale[:, None]
+    return np.asarray(moves @ moves.T)
 
 
 def parameters_of(state: State, curve: Curve, level: float) -> tuple[Parameter, ...]:
@@ -214,12 +272,13 @@ def parameters_of(state: State, curve: Curve, level: float) -> tuple[Parameter, 
                 low, high = factor.exponent - margin, factor.exponent + margin
                 found.append(Parameter(f"exponent of {factor.name}", factor.exponent, low, high))
     for step in steps_of(curve.terms):
-        found += _thresholds(state, curve, step, -2 * math.log(1 - math.sqrt(level)))
+        found += thresholds_of(state, curve, step, level)
     return tuple(found)
 
 
-def _thresholds(state: State, curve: Curve, step: Step, reach: float) -> list[Parameter]:
-    """Return the thresholds of a step with their intervals."""
+def thresholds_of(state: State, curve: Curve, step: Step, level: float) -> list[Parameter]:
+    """Return the thresholds of a step with their intervals; see `parameters_of`."""
+    reach = -2 * math.log(1 - math.sqrt(level))
     problem = state.problem
     jumps = np.zeros(problem.rows)
     for term, coefficients in zip(curve.terms, curve.coefficients, strict=True):

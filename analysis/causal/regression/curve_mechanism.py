@@ -10,8 +10,14 @@ from functools import cached_property, partial
 import numpy as np
 
 from unperturbed.analysis.causal.regression.cells import Cells, Scope
-from unperturbed.analysis.causal.regression.curve import Curve, curve_of, parameters_of
-from unperturbed.analysis.causal.regression.forms import CurveFunction, Factor, Log, Power, Step
+from unperturbed.analysis.causal.regression.curve import (
+    Curve,
+    curve_of,
+    left_out_covariance,
+    parameters_of,
+    thresholds_of,
+)
+from unperturbed.analysis.causal.regression.forms import CurveFunction, Factor, Log, Power, Step, digits_of, steps_of
 from unperturbed.analysis.causal.regression.mechanism import Cell, Columns, Inputs, Mechanism, Parameter
 from unperturbed.analysis.causal.regression.problem import RESOLUTION, Coding, Errors, State, make_problem
 from unperturbed.analysis.causal.regression.search import shortest_state
@@ -47,10 +53,11 @@ def formula_of(target: str, curve: Curve, cells: Cells, where: Mapping[str, Cate
     for term, coefficients in zip(curve.terms, curve.coefficients, strict=True):
         function = CurveFunction(tuple(map(of_cell, term.function.factors)))
         parts[function] = parts.get(function, 0.0) + float(coefficients[value_of(term.scope)])
+    digits = digits_of([one for one, coefficient in parts.items() if coefficient != 0])
     if curve.errors == "factor":
-        return f"{target} = {_product(parts, curve.factor)}" + ("" if exact else f"  {_factor(curve.spread)}")
+        return f"{target} = {_product(parts, curve.factor, digits)}" + ("" if exact else f"  {_factor(curve.spread)}")
     error = _percent(curve.spread) if curve.errors == "proportional" else f"{curve.spread:.2g}"
-    return f"{target} = {_sum(parts)}" + ("" if exact else f"  ± {error}")
+    return f"{target} = {_sum(parts, digits)}" + ("" if exact else f"  ± {error}")
 
 
 def _percent(share: float) -> str:
@@ -63,12 +70,12 @@ def _factor(spread: float) -> str:
     return f"± {_percent(factor - 1)}" if factor < 2 else f"× or ÷ {factor:.2g}"
 
 
-def _sum(parts: Mapping[CurveFunction, float]) -> str:
+def _sum(parts: Mapping[CurveFunction, float], digits: int) -> str:
     text = ""
     for function, coefficient in sorted(parts.items(), key=lambda one: -_degree(one[0])):
         if coefficient == 0:
             continue
-        shown = _scaled(function, abs(coefficient))
+        shown = _scaled(function, abs(coefficient), digits)
         if text:
             text += (" − " if coefficient < 0 else " + ") + shown
         else:
@@ -76,15 +83,15 @@ def _sum(parts: Mapping[CurveFunction, float]) -> str:
     return text or "0"
 
 
-def _scaled(function: CurveFunction, coefficient: float) -> str:
+def _scaled(function: CurveFunction, coefficient: float, digits: int) -> str:
     """Return a coefficient times a function; inverses are written as divisions."""
     above = [one for one in function.factors if not (isinstance(one, Power) and one.is_reciprocal)]
     below = [one.name for one in function.factors if isinstance(one, Power) and one not in above]
-    shown = "·".join([_number(coefficient), *(one.text() for one in above)])
+    shown = "·".join([_number(coefficient), *(one.text(digits) for one in above)])
     return "/".join([shown, *below])
 
 
-def _product(parts: Mapping[CurveFunction, float], multiple_of: CurveFunction | None) -> str:
+def _product(parts: Mapping[CurveFunction, float], multiple_of: CurveFunction | None, digits: int) -> str:
     texts, first = [], 1.0
     for function, coefficient in parts.items():
         match function.factors:
@@ -93,10 +100,10 @@ def _product(parts: Mapping[CurveFunction, float], multiple_of: CurveFunction | 
             case (Log(name),):
                 texts.append(f"{name}^{coefficient:.4g}")
             case (Step() as step,):
-                texts.append(f"{_number(math.exp(coefficient))}^{step.text()}")
+                texts.append(f"{_number(math.exp(coefficient))}^{step.text(digits)}")
             case _:
-                texts.append(f"e^({_number(coefficient)}·{function.text()})")
-    return "·".join([_number(first) if multiple_of is None else _scaled(multiple_of, first), *texts])
+                texts.append(f"e^({_number(coefficient)}·{function.text(digits)})")
+    return "·".join([_number(first) if multiple_of is None else _scaled(multiple_of, first, digits), *texts])
 
 
 def _degree(function: CurveFunction) -> float:
@@ -106,6 +113,9 @@ def _degree(function: CurveFunction) -> float:
 
 _LEAST_TAIL = 1e-3
 """Share of further runs on either side of whose errors nothing more is said."""
+
+_CURVES = 20
+"""How many sets of thresholds forecasts take from their intervals."""
 
 _LEAST_RATIO = 4.0
 """Errors that grow with the curve are tried only if the target's largest value is this many times its smallest."""
@@ -205,9 +215,35 @@ class CurveMechanism(Mechanism):
 
     @cached_property
     def _least(self) -> float:
-        """The least value of a count: 0, or 1 if it was never 0, as further curves may have its logarithm; else −∞."""
-        is_count = self.observed.min() >= 0 and bool((self.observed == np.floor(self.observed)).all())
-        return min(float(self.observed.min()), 1.0) if is_count else -math.inf
+        """What the target cannot be below: 0 if it never was, as of times, and of counts that were averaged.
+
+        It is 1 for whole numbers that never were 0, as further curves may have their logarithm.
+        """
+        least = float(self.observed.min())
+        if least < 0:
+            return -math.inf
+        return min(least, 1.0) if bool((self.observed == np.floor(self.observed)).all()) else 0.0
+
+    @cached_property
+    def _covariances(self) -> tuple[Floats, ...]:
+        return () if self.exact or not len(self.curve.covariance) else (left_out_covariance(self._state, self.curve),)
+
+    @cached_property
+    def _curves(self) -> tuple[Curve, ...]:
+        """Curves that are as likely, each with other thresholds of their intervals of confidence."""
+        steps = steps_of(self.curve.terms)
+        if not steps:
+            return (self.curve,)
+        places = (np.arange(_CURVES) + 0.5) / _CURVES
+        random = np.random.default_rng(0)
+        drawn = {}
+        for step in steps:
+            for value, one in enumerate(thresholds_of(self._state, self.curve, step, self.level)):
+                drawn[step, value] = one.low + (one.high - one.low) * random.permutation(places)
+        return tuple(
+            self.curve.at_thresholds(lambda step, value, at=at: float(drawn[step, value][at]))  # type: ignore[misc]
+            for at in range(_CURVES)
+        )
 
     def values_of(self, rows: Codes) -> Floats:
         """Return what the target was in some rows of the table."""
@@ -231,7 +267,10 @@ class CurveMechanism(Mechanism):
         if not self.parents:
             return np.asarray(random.choice(self.observed, 1 if rows is None else rows))
         inputs, level, uncertainty = self._levels(columns, rows)
-        level = level + uncertainty * random.standard_normal(inputs.rows)
+        if len(self._curves) > 1:
+            levels = [one.level(inputs.numbers, inputs.ids, inputs.rows) for one in self._curves]
+            level = np.array(levels)[random.integers(0, len(levels), inputs.rows), np.arange(inputs.rows)]
+        level = level + uncertainty * random.standard_t(self.curve.degrees_of_freedom, inputs.rows)
         error = self._errors_at(random.random(inputs.rows))
         match self.errors:
             case "even":
@@ -274,7 +313,7 @@ class CurveMechanism(Mechanism):
         inputs = Inputs(columns, problem.cells, list(problem.numbers), self.used, rows)
         with np.errstate(all="ignore"):
             level = self.curve.level(inputs.numbers, inputs.ids, inputs.rows)
-            uncertainty = self.curve.uncertainty(inputs.numbers, inputs.ids, inputs.rows)
+            uncertainty = self.curve.uncertainty(inputs.numbers, inputs.ids, inputs.rows, self._covariances)
         wrong = np.flatnonzero(~np.isfinite(level))
         if len(wrong):
             values = ", ".join(f"{name}={float(x[wrong[0]]):g}" for name, x in inputs.numbers.items())

@@ -7,7 +7,7 @@ are counted among the operations there; products of parents are needed for T = #
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, permutations
@@ -21,6 +21,8 @@ from unperturbed.analysis.causal.table.variables import Floats
 Ids = Callable[[Scope], NDArray[np.int64]]
 """Returns which value of a scope each row has."""
 
+DIGITS, _ALL_DIGITS = 4, 17
+"""Of exponents in formulas: as a rule, and all that a number has. Thresholds have one more."""
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -73,7 +75,7 @@ class Power:
             return power
         return np.asarray(np.power(x, self.exponent))
 
-    def text(self) -> str:
+    def text(self, digits: int = DIGITS) -> str:
         """Return the factor as it is written in a formula."""
         if self.exponent == 1 and not self.fitted:
             return self.name
@@ -81,7 +83,7 @@ class Power:
             return f"√{self.name}"
         if self.exponent == round(self.exponent):
             return self.name + str(int(self.exponent)).translate(_SUPERSCRIPTS)
-        return f"{self.name}^{self.exponent:.4g}"
+        return f"{self.name}^{self.exponent:.{digits}g}"
 
 
 @dataclass(frozen=True)
@@ -99,8 +101,9 @@ class Log:
         del ids
         return np.asarray(np.log(numbers[self.name]))
 
-    def text(self) -> str:
+    def text(self, digits: int = DIGITS) -> str:
         """Return the factor as it is written in a formula."""
+        del digits
         return f"ln {self.name}"
 
 
@@ -144,10 +147,9 @@ class Step:
         """Return what is compared as it is written in a formula."""
         return "·".join(one.text() for one in self.compared)
 
-    def text(self, threshold: float | None = None) -> str:
-        """Return the factor as it is written in a formula, with one threshold or all."""
-        shown = self.thresholds if threshold is None else (threshold,)
-        return f"[{self.compared_text()} > {' | '.join(f'{one:.5g}' for one in shown)}]"
+    def text(self, digits: int = DIGITS) -> str:
+        """Return the factor as it is written in a formula, with all thresholds."""
+        return f"[{self.compared_text()} > {' | '.join(f'{one:.{digits + 1}g}' for one in self.thresholds)}]"
 
 
 Factor = Power | Log | Step
@@ -212,9 +214,18 @@ class CurveFunction:
             product = product * one.values(numbers, ids)
         return product
 
-    def text(self) -> str:
+    def text(self, digits: int = DIGITS) -> str:
         """Return the product as it is written in a formula."""
-        return "·".join(one.text() for one in self.factors) or "1"
+        return "·".join(one.text(digits) for one in self.factors) or "1"
+
+
+def digits_of(functions: Collection[CurveFunction]) -> int:
+    """Return how many digits exponents need, so that different functions look different."""
+    different = len(set(functions))
+    return next(
+        (digits for digits in range(DIGITS, _ALL_DIGITS) if len({one.text(digits) for one in functions}) == different),
+        _ALL_DIGITS,
+    )
 
 
 CONSTANT = CurveFunction()

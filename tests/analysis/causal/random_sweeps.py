@@ -6,7 +6,8 @@ levels. Three to six counters follow from them and from each other; each is a su
     a · x^p        a · x · y        a · n · log₂ n        a · log₂ x        a · x · (kind has this value)        a
 
 and is positive. Every counter has a noise of its own, from none to 10 % of its value, and is a whole number. So several
-counters are effects of the same inputs, as instructions, allocations and faults of one script are.
+counters are effects of the same inputs, as instructions, allocations and faults of one script are. Counts that are
+Poisson's are small, and may besides have terms a · [x · y > threshold], as misses of a cache have.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ class Sweep:
         return bool(np.mean((one_way - other_way) ** 2) / 2 > _MATTERS * np.var(noisy))
 
 
-def draw_sweep(seed: int, *, noise: float | None = None) -> Sweep:
+def draw_sweep(seed: int, *, noise: float | None = None, poisson: bool = False) -> Sweep:
     """Return a random program and a sweep of it. `noise` is that of all counters; None: each from 0 to 10 %."""
     random = np.random.default_rng([seed, 1])
     inputs = _input_columns(random)
@@ -81,7 +82,7 @@ def draw_sweep(seed: int, *, noise: float | None = None) -> Sweep:
     reference = {name: one.draw(random, 2000) for name, one in inputs.items()}
     for name in names:
         before = list(terms)
-        made = _terms(random, numeric, options, before, reference)
+        made = _terms(random, numeric, options, before, reference, small=poisson)
         terms[name] = made
         spreads[name] = float(random.choice([0.0, random.uniform(0, 0.1)], p=[0.15, 0.85])) if noise is None else noise
         reference[name] = _value(made, reference)
@@ -93,6 +94,9 @@ def draw_sweep(seed: int, *, noise: float | None = None) -> Sweep:
         found = dict(columns)
         for name in names:
             value = _value(terms[name], found)
+            if poisson and noisy:
+                found[name] = generator.poisson(value).astype(float)
+                continue
             factor = 1 + spreads[name] * generator.standard_normal(len(value)) * noisy
             found[name] = np.maximum(np.rint(value * factor), 0.0)
         return found
@@ -195,14 +199,21 @@ def _input_columns(random: np.random.Generator) -> dict[str, _Input]:
 
 
 def _terms(
-    random: np.random.Generator, numeric: list[str], options: list[str], before: list[str], reference: Columns
+    random: np.random.Generator,
+    numeric: list[str],
+    options: list[str],
+    before: list[str],
+    reference: Columns,
+    *,
+    small: bool,
 ) -> list[_Term]:
     """Return the terms of one counter, each of which makes up a fair share of it."""
-    total = 10 ** random.uniform(3, 8)
+    total = 10 ** (random.uniform(0, 3.5) if small else random.uniform(3, 8))
+    forms = ["power", "product", "loglinear", "log", "option", "counter", *(["step"] if small else [])]
     found = []
     for _ in range(int(random.integers(1, 4))):
         one = str(random.choice(numeric))
-        form = str(random.choice(["power", "product", "loglinear", "log", "option", "counter"]))
+        form = str(random.choice(forms))
         if form == "counter" and before:
             source = str(random.choice(before))
             term = _Term((source,), lambda c, s=source: np.asarray(c[s], float))
@@ -218,6 +229,14 @@ def _terms(
                 return np.array([f[value] for value in np.asarray(c[o]).tolist()]) * np.asarray(c[x], float)
 
             term = _Term((one, option), by_option)
+        elif form == "step":
+            other = str(random.choice(numeric))
+            place = np.quantile(np.asarray(reference[one], float) * reference[other], random.uniform(0.4, 0.9))
+
+            def above(c: Mapping[str, Any], x: str = one, y: str = other, least: float = place) -> Any:
+                return (np.asarray(c[x], float) * np.asarray(c[y], float) > least).astype(float)
+
+            term = _Term((one, other), above)
         elif form == "loglinear":
             term = _Term((one,), lambda c, x=one: np.asarray(c[x], float) * np.log2(1 + np.asarray(c[x], float)))
         elif form == "log":

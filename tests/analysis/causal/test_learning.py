@@ -362,3 +362,23 @@ class TestBadInput:
     def test_knowledge_that_contradicts_itself_is_refused(self, known, message):
         with pytest.raises(DataError, match=message):
             learn(draw(0, 50).select("n", "T", "C"), Knowledge(**known))
+
+
+def test_counters_that_inputs_stand_in_for_are_told():
+    """The inputs determine operations and misses, so that nothing tells which of them the time is made of."""
+    random = np.random.default_rng(1)
+    n, m = random.integers(20, 401, (2, 200)).astype(float)
+    operations, misses = 2 * n * m, n * m / 8 + 50 * n
+    seconds = (0.5 * operations + 30 * misses) * (1 + 0.02 * random.standard_normal(200))
+    table = {"n": n, "m": m, "operations": operations, "misses": misses, "seconds": seconds}
+    model = learn(pl.DataFrame(table), inputs=["n", "m"], subsamples=0, test="regression")
+    told = [one for one in undecided(model) if one.startswith("seconds is described by ")]
+    assert set(model.parents("seconds")) & {"n", "m"}
+    assert len(told) == 1
+    assert told[0].endswith(": the data do not show which of them act on it.")
+    assert {"operations", "misses"} & set(told[0].replace(":", "").split())
+    noisy = {**table, "operations": operations * (1 + 0.2 * random.standard_normal(200))}
+    noisy["seconds"] = noisy["operations"] * (1 + 0.02 * random.standard_normal(200))
+    model = learn(pl.DataFrame(noisy), inputs=["n", "m"], subsamples=0, test="regression")
+    assert "operations" in model.parents("seconds")
+    assert not [one for one in undecided(model) if one.startswith("seconds is described by ")]

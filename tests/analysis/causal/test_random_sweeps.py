@@ -65,6 +65,29 @@ def test_models_of_random_sweeps_agree_with_the_program():
     assert found.covered >= 0.92 * found.forecasts
 
 
+def share_of_means(sweeps: Iterable[Sweep], *, settings: int) -> tuple[int, float, int]:
+    """Return how many forecasts there are, the share that holds the mean of 400 runs, and how many go below 0."""
+    held, below = [], 0
+    for number, sweep in enumerate(sweeps):
+        model = learn(sweep.table, inputs=sweep.inputs, subsamples=0, test="regression")
+        for run, given in enumerate(sweep.settings(number, settings)):
+            forecast, true = model.intervene(given), sweep.run(given, 1000 * number + run, 400)
+            for counter in set(sweep.counters) & forecast.variables.keys():
+                one, runs = forecast[counter], true[counter]
+                sampling = 2 * float(np.std(runs)) / 20
+                held.append(one.low - sampling <= float(np.mean(runs)) <= one.high + sampling)
+                below += one.low < 0
+    return len(held), float(np.mean(held)), below
+
+
+@pytest.mark.parametrize("poisson", [False, True], ids=["normal", "poisson"])
+def test_intervals_hold_what_runs_are_on_average(poisson):
+    forecasts, held, below = share_of_means((draw_sweep(seed, poisson=poisson) for seed in (1002, 1009)), settings=12)
+    assert forecasts >= 70
+    assert held >= 0.95
+    assert below == 0
+
+
 @pytest.mark.long
 def test_models_of_many_random_sweeps_agree_with_the_program():
     found = agreement((draw_sweep(seed) for seed in range(200)), settings=20)

@@ -71,6 +71,14 @@ def test_an_input_that_effects_separate_from_a_variable_becomes_its_cause():
     assert not found.contradictions
 
 
+def test_a_reason_for_a_missing_edge_holds_in_the_graph():
+    """Time is an effect of the kind, and separates it from nothing that comes between the two."""
+    wrong = Separation("kind", "faults", ("time",), 0.2, 0.0)
+    found = agreed(SCRIPT, graph_of(SCRIPT, separations=[wrong]), Knowledge(required=sorted(true_arrows(SCRIPT))))
+    assert not found.searched_again
+    assert found.graph.separations[pair_of("kind", "faults")].given == ("n", "instructions")
+
+
 def test_what_an_effect_describes_better_is_its_effect():
     order = [("instructions", "faults"), ("instructions", "time")]
     turned = {**SCRIPT, "instructions": ["n", "kind", "time"], "time": []}

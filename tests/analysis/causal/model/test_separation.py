@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.analysis.causal.lu_campaign import ALL, draw, knowledge
 from unperturbed.analysis.causal import learn
-from unperturbed.analysis.causal.model.markov import separates
+from unperturbed.analysis.causal.discovery.adjacency import separates
 from unperturbed.errors import DataError
 
 NAMES = "abcdef"

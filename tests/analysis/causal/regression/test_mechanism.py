@@ -1,5 +1,6 @@
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -8,8 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.analysis.causal.regression.naive import by_cell, left
-from unperturbed.analysis.causal.regression.curve_mechanism import CurveMechanism
+from unperturbed.analysis.causal.regression.cells import Cells, Scope
+from unperturbed.analysis.causal.regression.curve import Curve
+from unperturbed.analysis.causal.regression.curve_mechanism import CurveMechanism, formula_of
 from unperturbed.analysis.causal.regression.fit import fit_mechanism
+from unperturbed.analysis.causal.regression.forms import CurveFunction, Power, Term
 from unperturbed.analysis.causal.regression.table_mechanism import TableMechanism
 from unperturbed.analysis.causal.table.variables import prepare
 from unperturbed.errors import DataError
@@ -456,5 +460,46 @@ def test_a_count_is_not_forecast_below_what_a_count_can_be(least, bound):
     found = fit_mechanism(prepare(pl.DataFrame({"x": x, "y": counts})), "y", ["x"], errors="even")
     assert min(found.draw({"x": [-1.0] * 400}, random)) == bound
     assert found.predict({"x": [-100.0]})[0][0] == bound
-    halves = fit_mechanism(prepare(pl.DataFrame({"x": x, "y": counts + 0.5})), "y", ["x"], errors="even")
-    assert min(halves.draw({"x": [-1.0] * 400}, random)) < 0
+    for shift, reached in ((0.5, 0.0), (-0.5 - least, None)):  # counts that were averaged; numbers below 0
+        shifted = fit_mechanism(prepare(pl.DataFrame({"x": x, "y": counts + shift})), "y", ["x"], errors="even")
+        drawn = min(shifted.draw({"x": [-1.0] * 400}, random))
+        assert drawn < 0 if reached is None else drawn == reached
+
+
+def test_a_forecast_is_as_unsure_as_what_few_runs_tell():
+    """Each of eight groups has at most two runs above the threshold, which say little of its further ones."""
+    random = np.random.default_rng(3)
+    group, work = np.repeat(np.arange(8), 12), np.tile(np.r_[np.linspace(1, 40, 10), 60, 90], 8)
+    misses = random.poisson(np.where(work > 50, 4 * work, 0.5)).astype(float)
+    data = prepare(pl.DataFrame({"group": group.astype(str), "work": work, "misses": misses}))
+    found = fit_mechanism(data, "misses", ["group", "work"])
+    held = 0
+    for value in range(8):
+        low, high = np.quantile(
+            found.draw({"group": [str(value)] * 1000, "work": [75.0] * 1000}, random), [0.025, 0.975]
+        )
+        held += low <= 300 <= high
+    assert held == 8
+    assert np.quantile(found.draw({"group": ["3"] * 1000, "work": [20.0] * 1000}, random), 0.975) < 20
+
+
+def test_a_threshold_may_lie_anywhere_between_the_runs_on_either_side():
+    random = np.random.default_rng(4)
+    x = np.r_[np.linspace(1, 40, 40), np.linspace(60, 99, 40)]
+    data = prepare(pl.DataFrame({"x": x, "y": np.where(x > 50, 100.0, 5.0) + random.normal(0, 1, 80)}))
+    found = fit_mechanism(data, "y", ["x"])
+    for place in (45.0, 55.0):
+        drawn = np.asarray(found.draw({"x": [place] * 1000}, random))
+        assert np.quantile(drawn, 0.025) < 8
+        assert np.quantile(drawn, 0.975) > 97
+    assert np.quantile(found.draw({"x": [30.0] * 1000}, random), 0.975) < 9
+
+
+def test_different_terms_look_different():
+    """Exponents that are the same to four digits would make x^1 − x^1."""
+    terms = [Term(CurveFunction((Power("x", exponent, fitted=True),)), Scope()) for exponent in (1.00002, 0.99998)]
+    numbers = np.array([3.0]), np.array([-2.0])
+    curve = Curve(tuple(terms), numbers, "even", 1.0, 10, np.zeros((0, 0)), np.zeros(0, np.bool_), None)
+    assert formula_of("y", curve, Cells.of({}, {}, 3), {}, True) == "y = 3·x^1 − 2·x^0.99998"
+    alone = replace(curve, terms=curve.terms[:1], coefficients=numbers[:1])
+    assert formula_of("y", alone, Cells.of({}, {}, 3), {}, True) == "y = 3·x^1"
