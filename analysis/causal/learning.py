@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -305,34 +305,46 @@ class _Learning:
         names, arrows = self._data.names, agreed.orientation.directed | set(agreed.assumed)
         return {name: tuple(one for one in names if (one, name) in arrows) for name in names}
 
-    def _instead_of_inputs(self, causes: Mapping[str, tuple[str, ...]]) -> Iterable[Equivalence]:
-        """Yield for each variable what describes it as well as some of the inputs that became its causes.
+    def _instead_of_inputs(self, causes: Mapping[str, tuple[str, ...]]) -> Iterator[Equivalence]:
+        """Yield, for each variable, others that describe it as well as some of the inputs that became its causes.
 
-        Where inputs determine it, lengths tell which description is simpler, and not which causes act.
+        Where inputs determine these others, lengths tell which description is simpler, and not which causes act.
         """
-        names, inputs = self._data.names, set(self._knowledge.inputs)
+        inputs = self._knowledge.inputs
         for target, parents in causes.items():
-            effects = reached([target], lambda one: [name for name in names if one in causes[name]])
-            others = {one for one in names if self._knowledge.allows(one, target)} - effects - inputs - {*parents}
             acting = [one for one in parents if one in inputs and not self._knowledge.always_adjacent(one, target)]
-            tried = [others, *({one} for one in names if one in others)] if acting else []
-            ways = (
-                ({one for one in acting if self._adds_nothing(one, target, {*parents, *way})}, way) for way in tried
-            )
-            less, others = next((way for way in ways if way[0] and way[1]), (set(), set()))
-            if not less:
+            replaced, others = self._replacement(target, parents, acting, causes)
+            if not replaced:
                 continue
-            rest = {*parents} - less
-            instead = tuple(one for one in names if one in rest | others)
-            kept, other = self._mechanism(target, parents), self._mechanism(target, instead)
-            more = [one for one in other.used if one not in rest]
+            rest = self._in_order({*parents} - replaced)
+            kept = self._mechanism(target, parents)
+            other = self._mechanism(target, self._in_order({*rest, *others}))
+            instead = self._in_order({*other.used}.difference(rest))
             determined = other.data_bits - kept.data_bits < WORTH_A_PARENT and all(
-                self._regression.determines(acting, one) for one in more
+                self._regression.determines(acting, one) for one in instead
             )
-            out, into, given = (tuple(one for one in names if one in some) for some in (less, more, rest))
-            found = Equivalence(target, out, into, given, kept.bits, other.bits, determined)
-            if more and found.is_open:
+            found = Equivalence(target, self._in_order(replaced), instead, rest, kept.bits, other.bits, determined)
+            if instead and found.is_open:
                 yield found
+
+    def _replacement(
+        self, target: str, parents: Sequence[str], acting: Sequence[str], causes: Mapping[str, tuple[str, ...]]
+    ) -> tuple[set[str], set[str]]:
+        """Return inputs that add nothing to other variables, and these: all others together, else the first alone."""
+        names = self._data.names
+        effects = reached([target], lambda one: [name for name in names if one in causes[name]])
+        others = {one for one in names if self._knowledge.allows(one, target)}
+        others -= {*effects, *self._knowledge.inputs, *parents}
+        if not acting or not others:
+            return set(), set()
+        for way in (others, *({one} for one in self._in_order(others))):
+            replaced = {one for one in acting if self._adds_nothing(one, target, {*parents, *way})}
+            if replaced:
+                return replaced, way
+        return set(), set()
+
+    def _in_order(self, names: Collection[str]) -> tuple[str, ...]:
+        return tuple(one for one in self._data.names if one in names)
 
     def _adds_nothing(self, name: str, target: str, given: Collection[str]) -> bool:
         rest = [one for one in self._data.names if one in given and one != name]

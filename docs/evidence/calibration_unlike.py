@@ -1,4 +1,4 @@
-"""Error rates of the inner check where checked runs differ from the baseline's in more: a part of `calibration.py`."""
+"""Error rates of the inner check where checked runs differ in spread, length or level: a part of `calibration.py`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _common(rng: np.random.Generator, intervals: int, metrics: int) -> tuple[Flo
 
 
 def _together(rho: float, intervals: int = INTERVALS, metrics: int = METRICS, spread: float = 0.0) -> Runs:
-    """Metrics of which each two have the coefficient ρ, which varies between runs on Fisher's scale."""
+    """Each two metrics have the coefficient ρ, which varies between runs on Fisher's scale."""
 
     def run(rng: np.random.Generator) -> FloatArray:
         common, own = _common(rng, intervals, metrics)
@@ -47,7 +47,7 @@ def _together(rho: float, intervals: int = INTERVALS, metrics: int = METRICS, sp
 
 
 def _nearly_one(noise: float) -> Runs:
-    """Metrics that are one signal, and noise whose logarithm varies by .3 between runs."""
+    """Metrics are one signal and noise, whose logarithm varies by .3 between runs."""
 
     def run(rng: np.random.Generator) -> FloatArray:
         common, _ = _common(rng, INTERVALS, METRICS)

@@ -63,7 +63,7 @@ class Equivalence:
     kept_bits, left_out_bits : float
         Description lengths of the target with either set; NaN where these are effects of the target.
     determined : bool
-        Whether inputs determine the set that was left out, so that only the form of descriptions speaks for either.
+        Whether inputs determine the variables that were left out: lengths then do not tell which of them act.
     """
 
     target: str
@@ -76,7 +76,7 @@ class Equivalence:
 
     @property
     def is_open(self) -> bool:
-        """Whether the one that was left out may as well be what acts on the target."""
+        """Whether the variables that were left out may as well be those that act on the target."""
         return self.determined or self.left_out_bits - self.kept_bits < WORTH_A_PARENT
 
     def __str__(self) -> str:
@@ -93,7 +93,8 @@ class Equivalence:
         if less >= TIE_BITS:
             return f"{'it describes' if len(self.kept) == 1 else 'they describe'} {self.target} in {less:.0f} bits less"
         if less <= -TIE_BITS:
-            return f"tests find no more in {listing(self.left_out)}, although it takes {-less:.0f} bits less"
+            they = "it takes" if len(self.left_out) == 1 else "they take"
+            return f"tests find no more in {listing(self.left_out)}, although {they} {-less:.0f} bits less"
         if len(self.kept) < len(self.left_out):
             return "the descriptions are as long, and fewer variables are simpler"
         return "the descriptions are as long, and it comes first"

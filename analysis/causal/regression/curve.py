@@ -226,22 +226,29 @@ def left_out_covariance(state: State, curve: Curve) -> Floats:
     basis, triangle = np.linalg.qr((columns / scale[:, None]).T)
     free = 1 - (basis * basis).sum(axis=1)
     alone = free < _ALONE
-    errors = np.where(alone, 0.0, state.residual / np.where(alone, 1.0, free))
+    errors = state.residual / np.where(alone, 1.0, free)
     if alone.any():
-        shared = [problem.columns(term).sum(axis=0) for term in curve.terms if len(problem.columns(term)) > 1]
-        design = np.concatenate([columns, np.array(shared).reshape(-1, problem.rows)])
-        design /= np.maximum(np.sqrt((design * design).sum(axis=1)), np.finfo(float).tiny)[:, None]
-        own = np.zeros(len(kept))
-        at = 0
-        for term in curve.terms:
-            own[at : at + len(problem.columns(term))] = len(problem.columns(term)) > 1
-            at += len(problem.columns(term))
-        pull = np.where(np.append(own[kept], np.zeros(len(shared))), _OWN_PULL, _SHARED_PULL)
-        pulled = np.linalg.qr(np.concatenate([design.T, np.diag(np.sqrt(pull))]))[0][: problem.rows]
-        left = problem.target - pulled @ (pulled.T @ problem.target)
-        errors[alone] = (left / (1 - (pulled * pulled).sum(axis=1)))[alone]
+        errors[alone] = _errors_by_shared(state, curve, columns)[alone]
     moves = np.linalg.solve(triangle, basis.T * errors) / scale[:, None]
     return np.asarray(moves @ moves.T)
+
+
+def _errors_by_shared(state: State, curve: Curve, columns: Floats) -> Floats:
+    """Return the error of each row as the others foretell it if coefficients are pulled to what their values share."""
+    problem = state.problem
+    by_term = [problem.columns(term) for term in curve.terms]
+    shared = [one.sum(axis=0) for one in by_term if len(one) > 1]
+    design = np.concatenate([columns, np.array(shared).reshape(-1, problem.rows)])
+    design /= np.maximum(np.sqrt((design * design).sum(axis=1)), np.finfo(float).tiny)[:, None]
+    # Coefficients that cells have of their own are pulled; exponents, which follow them, are not.
+    own = np.zeros(len(curve.kept), np.bool_)
+    of_cells = np.concatenate([np.full(len(one), len(one) > 1) for one in by_term])
+    own[: len(of_cells)] = of_cells
+    pull = np.where(np.append(own[curve.kept], np.zeros(len(shared), np.bool_)), _OWN_PULL, _SHARED_PULL)
+    # Rows below the design's make least squares into ridge regression.
+    pulled = np.linalg.qr(np.concatenate([design.T, np.diag(np.sqrt(pull))]))[0][: problem.rows]
+    left = problem.target - pulled @ (pulled.T @ problem.target)
+    return np.asarray(left / (1 - (pulled * pulled).sum(axis=1)))
 
 
 def parameters_of(state: State, curve: Curve, level: float) -> tuple[Parameter, ...]:

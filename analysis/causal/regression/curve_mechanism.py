@@ -215,7 +215,7 @@ class CurveMechanism(Mechanism):
 
     @cached_property
     def _least(self) -> float:
-        """What the target cannot be below: 0 if it never was, as of times, and of counts that were averaged.
+        """The least value of the target: 0 if it never was below, as of times and averaged counts; else −∞.
 
         It is 1 for whole numbers that never were 0, as further curves may have their logarithm.
         """

@@ -98,6 +98,22 @@ def test_few_nodes_say_nothing_of_their_type() -> None:
         combine_nodes({})
 
 
+def test_a_fall_by_the_tolerance_from_near_one_is_seldom_called_perturbed_on_nodes() -> None:
+    # Shrinkage hides the spread of the baselines, so that a pooled spread is too small for the checked runs.
+    chance = np.random.default_rng(8)
+    campaigns, tolerance = 300, 0.1
+    runs = [
+        tuple(
+            np.arctanh(rho) + 0.2 * chance.standard_normal((count, campaigns))
+            for rho, count in ((0.9999, 8), (0.9999 - tolerance, 3))
+        )
+        for _ in range(3)
+    ]
+    combined = [combine_nodes(one) for one in verdicts_of(runs, alpha=0.05, tolerance=tolerance)]
+    perturbed = np.mean([one.these.verdict == "perturbed" for one in combined])
+    assert perturbed <= 0.05 + 2 * np.sqrt(0.05 / campaigns)
+
+
 def test_a_verdict_that_depends_on_one_node_is_told() -> None:
     still = runs_of(Case("", FOUR), 1, seed=8)
     moved = [(before, after + (12 * SPREAD if at == 2 else 0.0)) for at, (before, after) in enumerate(still)]
