@@ -22,6 +22,13 @@ from unperturbed.analysis.perturbation.decide import decide
 from unperturbed.analysis.perturbation.describe import baseline_table
 from unperturbed.analysis.perturbation.outer import OuterSettings, checked_outer_z, outer_matrix
 from unperturbed.analysis.perturbation.paper_rule import compare_as_paper, decide_as_paper
+from unperturbed.analysis.perturbation.rounds import (
+    DESIGNS,
+    compare_outer_within_rounds,
+    compare_within_rounds,
+    find_partners,
+    shorter,
+)
 from unperturbed.analysis.perturbation.stability import Stability, assess_stability
 from unperturbed.analysis.perturbation.verdict import (
     CheckName,
@@ -144,7 +151,8 @@ class Baseline:
                 f"{name}: no metric varies ({'; '.join(f'{metric} is {why}' for metric, why in flat.items())})"
             )
         kept = [at for at, metric in enumerate(names) if metric not in flat]
-        comparable.require_variation([rows[:, kept] for rows in values])
+        if not self._equal_work:
+            comparable.require_variation([rows[:, kept] for rows in values])
         self.focus = self.metrics if focus is None else tuple(metric for metric in self.metrics if metric in focus)
         self.pairs, built_in = comparable.compared_pairs(
             [self.traces[0].metrics[metric] for metric in self.metrics], self.focus
@@ -192,8 +200,11 @@ class Baseline:
         possible = [at for at, pair in enumerate(self.pairs) if not checked.constant.keys() & set(pair)]
         reference = self.correlations[:, possible]
         observed = self._pair_correlations(checked.values)[:, possible]
-        compare = partial(compare_runs, intervals=self._fewest_intervals(checked), alpha=self.alpha)
-        compared = (compare_as_paper if method == "paper" else compare)(reference, observed)
+        compared = (
+            compare_as_paper(reference, observed)
+            if method == "paper"
+            else self._compare_inner(reference, observed, checked)
+        )
         return self._verdict(
             "inner", [self.pairs[at] for at in possible], reference, observed, compared, checked, method
         )
@@ -258,7 +269,8 @@ class Baseline:
         settings = OuterSettings(pairs, tuple(align_on), anchor, literal)
         matrix = self._outer_matrix(settings)
         if against is None:
-            z = checked_outer_z(self._outer_traces, checked.traces, settings).mean(axis=0)
+            each = checked_outer_z(self._outer_traces, checked.traces, settings)
+            z = each.mean(axis=0)
         else:
             other = self._checked(against, allow_members=True)
             checked = replace(checked, constant={**other.constant, **checked.constant})
@@ -278,17 +290,9 @@ class Baseline:
         compared = (
             compare_as_paper(reference, observed)
             if method == "paper"
-            else compare_with_one_run(
-                matrix, fisher(observed), intervals=self._fewest_intervals(checked), alpha=self.alpha
-            )
+            else compare_with_one_run(matrix, fisher(observed), intervals=self._intervals(checked), alpha=self.alpha)
             if against is not None
-            else compare_outer_runs(
-                reference,
-                observed,
-                pair_variance(matrix),
-                intervals=self._fewest_intervals(checked),
-                alpha=self.alpha,
-            )
+            else self._compare_outer(matrix, each[:, :, possible], checked)
         )
         labels = [pairs[at] for at in possible]
         made = self._verdict(
@@ -330,8 +334,31 @@ class Baseline:
             self._outer_matrices[settings] = outer_matrix(self._outer_traces, settings)
         return self._outer_matrices[settings]
 
-    def _fewest_intervals(self, checked: _CheckedRuns) -> int:
+    def _compare_inner(self, reference: FloatArray, observed: FloatArray, checked: _CheckedRuns) -> Comparison:
+        compare = partial(compare_runs, reference, observed, intervals=self._intervals(checked))
+        if not self._equal_work or (partners := find_partners(self.traces, checked.traces)) is None:
+            return compare(alpha=self.alpha)
+        level = self.alpha / DESIGNS
+        return shorter(compare(alpha=level), compare_within_rounds(reference[partners], observed, alpha=level))
+
+    def _compare_outer(self, matrix: FloatArray, each: FloatArray, checked: _CheckedRuns) -> Comparison:
+        reference, observed, shared = reference_outer_rho(matrix), from_fisher(each.mean(axis=0)), pair_variance(matrix)
+        compare = partial(compare_outer_runs, reference, observed, shared, intervals=self._intervals(checked))
+        if not self._equal_work or (partners := find_partners(self._outer_traces, checked.traces)) is None:
+            return compare(alpha=self.alpha)
+        level = self.alpha / DESIGNS
+        within = compare_outer_within_rounds(matrix, each, partners, shared, alpha=level)
+        return shorter(compare(alpha=level), within)
+
+    def _intervals(self, checked: _CheckedRuns) -> int | None:
+        """Return the intervals of the shortest run; None where intervals are of equal work, which has no error."""
+        if self._equal_work:
+            return None
         return min(len(trace) for trace in (*self.traces, *checked.traces))
+
+    @property
+    def _equal_work(self) -> bool:
+        return all(trace.attributes.get("clock") == "work" for trace in self.traces)
 
     def _pair_correlations(self, values: Sequence[FloatArray]) -> FloatArray:
         rows = correlate_runs(values, self.metrics, self.pairs)

@@ -53,6 +53,8 @@ NO_SPREAD = 1e-9
 
 NO_SPREAD_NOTE = "all reference runs have the same coefficient: the sampling error within a run is used as their spread"
 
+EQUAL_WORK_NOTE = "all reference runs have the same coefficient, as they did equal work: any difference counts"
+
 _FARTHEST = 1e3
 """Quantiles beyond this are not looked for: their level is 0, with 3 degrees of freedom or more 1e-9."""
 
@@ -92,6 +94,7 @@ class Comparison:
     freedom: FloatArray  # Degrees of freedom of the standard error; infinite where it is taken as known
     notes: tuple[str, ...]  # What a reader must know besides
     tested: tuple[MeanErrors, ...] = ()  # Errors by which `p_beyond` tests; of several, each must show the change
+    designs: int = 1  # Comparisons that this was chosen from; p-values count as often
 
     def p_beyond(self, tolerance: float | FloatArray) -> FloatArray:
         """Return the p-value of "no change of ρ beyond the tolerance" for each coefficient, shape (m,).
@@ -105,7 +108,7 @@ class Comparison:
             return self.p
         bound = np.asarray(tolerance, np.float64)
         tails = [self._tail(errors, bound) + self._tail(errors, -bound) for errors in self.tested]
-        return np.asarray(np.max(tails, axis=0), np.float64)
+        return np.asarray(np.minimum(1, self.designs * np.max(tails, axis=0)), np.float64)
 
     def _tail(self, errors: MeanErrors, change: FloatArray) -> FloatArray:
         """Return the probability of an effect as large as that seen, if it were `change` in the effect's direction."""
@@ -151,7 +154,7 @@ class Comparison:
         return np.asarray(at, np.float64)
 
 
-def compare_runs(reference: FloatArray, observed: FloatArray, *, intervals: int, alpha: float) -> Comparison:
+def compare_runs(reference: FloatArray, observed: FloatArray, *, intervals: int | None, alpha: float) -> Comparison:
     """Compare coefficients of checked runs with those of reference runs.
 
     `reference`, `observed`: array of float64, shape (k, m) and (r, m). K ≥ 3, r ≥ 1 Spearman's ρ, one row a run.
@@ -169,7 +172,8 @@ def compare_runs(reference: FloatArray, observed: FloatArray, *, intervals: int,
     called *perturbed* in 28 and 18 % of the campaigns of `docs/evidence/calibration.md`.
 
     Where all reference runs have the same coefficient, no spread is known and any difference would be "significant".
-    The within-run sampling error 1/√(n − 3) is then taken for the spread between runs, and the note says so.
+    The within-run sampling error 1/√(n − 3) is then taken for the spread between runs, and the note says so. Not for
+    runs that were cut at equal work, whose `intervals` are None: these are equal because the program is deterministic.
     """
     k, r = len(reference), len(observed)
     before, after = fisher(reference), fisher(observed)
@@ -304,6 +308,7 @@ class Spreads:
     reference: FloatArray
     observed: FloatArray
     none: NDArray[np.bool_]
+    none_note: str
 
     def notes(self, k: int, r: int) -> tuple[str, ...]:
         """Return what a reader must know of each, for k reference and r checked runs."""
@@ -314,7 +319,7 @@ class Spreads:
         for at in np.flatnonzero(self.none | wider).tolist():
             sentences = [of_all] if of_all else []
             if self.none[at]:
-                sentences.insert(0, NO_SPREAD_NOTE)
+                sentences.insert(0, self.none_note)
             if wider[at]:
                 sentences.append(f"the checked runs vary {np.sqrt(ratio[at]):.1f} times as much as the reference's")
             notes[at] = "; ".join(sentences)
@@ -327,14 +332,20 @@ def wider_below_one(reference_mean: FloatArray, observed_mean: FloatArray) -> Fl
     return np.where(np.abs(reference_mean) > _NEAR_ONE, wider, 1.0)
 
 
-def spreads(before: FloatArray, after: FloatArray, intervals: int, inflation: float = 1.0) -> Spreads:
+def least_variance(intervals: int | None) -> tuple[float, str]:
+    """Return the variance that stands for a spread of 0, and its note; `intervals` is None for runs of equal work."""
+    return (NO_SPREAD**2, EQUAL_WORK_NOTE) if intervals is None else (1 / (intervals - 3), NO_SPREAD_NOTE)
+
+
+def spreads(before: FloatArray, after: FloatArray, intervals: int | None, inflation: float = 1.0) -> Spreads:
     """Return each side's variance between runs, the reference's for one checked run; its spread is inflated first."""
     first = before.var(axis=0, ddof=1) * inflation**2
     second = after.var(axis=0, ddof=1) if len(after) > 1 else first.copy()
     none = first < NO_SPREAD**2
-    first[none] = 1 / (intervals - 3)
-    second[none] = np.maximum(second[none], 1 / (intervals - 3))
-    return Spreads(first, second, none)
+    least, note = least_variance(intervals)
+    first[none] = least
+    second[none] = np.maximum(second[none], least)
+    return Spreads(first, second, none, note)
 
 
 def pooled(first: FloatArray, second: FloatArray, k: int, r: int) -> FloatArray:

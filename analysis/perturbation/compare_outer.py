@@ -39,14 +39,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unperturbed.analysis.perturbation.compare import (
     NO_SPREAD,
-    NO_SPREAD_NOTE,
     Comparison,
     MeanErrors,
     comparison,
+    least_variance,
     pooled,
     spreads,
     welch_errors,
@@ -111,7 +110,7 @@ def _per_relative_noise(rho: FloatArray, noise: FloatArray) -> FloatArray:
 
 
 def compare_outer_runs(
-    reference: FloatArray, observed: FloatArray, pair_variance: FloatArray, *, intervals: int, alpha: float
+    reference: FloatArray, observed: FloatArray, pair_variance: FloatArray, *, intervals: int | None, alpha: float
 ) -> Comparison:
     """Compare outer correlations of checked runs with those of reference runs.
 
@@ -162,14 +161,19 @@ def _bounds(
 
 def _counts(reference_mean: FloatArray, observed_mean: FloatArray) -> FloatArray:
     """Return how many times the squared error of the reference's mean counts; see the module."""
+    return np.asarray((2 - following(reference_mean, observed_mean)) ** 2, np.float64)
+
+
+def following(reference_mean: FloatArray, observed_mean: FloatArray) -> FloatArray:
+    """Return γ of the module, 0 to 1: how far the checked runs' mean follows a reference run that deviates."""
 
     def moved(mean: FloatArray) -> FloatArray:
         rho = from_fisher(mean)
         return np.asarray(np.maximum(rho, 0) * fisher_slope(rho), np.float64)
 
     before = moved(reference_mean)
-    following = np.divide(moved(observed_mean), before, out=np.ones_like(before), where=before > 0)
-    return np.asarray((2 - np.clip(following, 0, 1)) ** 2, np.float64)
+    share = np.divide(moved(observed_mean), before, out=np.ones_like(before), where=before > 0)
+    return np.asarray(np.clip(share, 0, 1), np.float64)
 
 
 def reference_outer_rho(matrix: FloatArray) -> FloatArray:
@@ -209,7 +213,9 @@ _KNOWN = 1e9
 """Degrees of freedom of a variance that is as good as known, where all runs are equal but for rounding."""
 
 
-def compare_with_one_run(matrix: FloatArray, observed_z: FloatArray, *, intervals: int, alpha: float) -> Comparison:
+def compare_with_one_run(
+    matrix: FloatArray, observed_z: FloatArray, *, intervals: int | None, alpha: float
+) -> Comparison:
     """Compare outer correlations with one run, of whatever configuration, with those of baseline runs with each other.
 
     `matrix`: array of float64, shape (k, k, m). K ≥ 4 Fisher's z between baseline runs, from `outer_matrix`.
@@ -223,7 +229,10 @@ def compare_with_one_run(matrix: FloatArray, observed_z: FloatArray, *, interval
     estimated below 0.
     """
     k, r = len(matrix), len(observed_z)
-    parts, none = _with_spread(variance_components(matrix), intervals)
+    parts = variance_components(matrix)
+    none = np.sqrt(parts.run + parts.pair) < NO_SPREAD
+    least, note = least_variance(intervals)
+    parts = VarianceComponents(np.where(none, least, parts.run), parts.pair)
     means = matrix.sum(axis=(0, 1)) / (k * (k - 1)), observed_z.mean(axis=0)
     of_reference = 4 * parts.run / k + 2 * parts.pair / (k * (k - 1))
     of_observed = parts.run + (parts.run + parts.pair) / r
@@ -238,11 +247,5 @@ def compare_with_one_run(matrix: FloatArray, observed_z: FloatArray, *, interval
     relative = np.where(none, 1.0, relative_spread(*map(from_fisher, means)))
     errors = np.sqrt(of_reference), relative * np.sqrt(of_observed)
     near, far = MeanErrors(*errors, COUNTED * freedom), MeanErrors(*errors, freedom)
-    notes = tuple(NO_SPREAD_NOTE if one else "" for one in none)
+    notes = tuple(note if one else "" for one in none)
     return comparison(means, np.sqrt(variance), _bounds(means, [near], [far], alpha), [near], freedom, notes)
-
-
-def _with_spread(parts: VarianceComponents, intervals: int) -> tuple[VarianceComponents, NDArray[np.bool_]]:
-    """Take the sampling error within a run for the spread where runs have none, as `spreads` does; return where."""
-    none = np.sqrt(parts.run + parts.pair) < NO_SPREAD
-    return VarianceComponents(np.where(none, 1 / (intervals - 3), parts.run), parts.pair), none

@@ -152,14 +152,21 @@ def missing_tool() -> str | None:
 def valgrind_command(machine: Machine, dumps: Path) -> list[str]:
     """Return the command line that goes before the program's own; each process writes `<dumps>.<pid>`.
 
-    Children are traced too: the program may be started by a script.
+    Children are traced too: the program may be started by a script. The sampler reads the simulator's statistics from
+    its log, `<dumps>.log.<pid>`.
     """
     # --vgdb would leave pipes in the temporary folder when it is killed.
     return [
         *("valgrind", "--quiet", "--tool=callgrind", "--vgdb=no", "--cache-sim=yes", "--branch-sim=yes"),
         *(f"--I1={machine.i1}", f"--D1={machine.d1}", f"--LL={machine.ll}"),
         *("--dump-line=no", "--combine-dumps=yes", "--trace-children=yes", f"--callgrind-out-file={dumps}.%p"),
+        f"--log-file={log_of(dumps)}%p",
     ]
+
+
+def log_of(dumps: Path) -> Path:
+    """Return the simulator's log, without the process number at its end."""
+    return dumps.with_name(f"{dumps.name}.log.")
 
 
 _MOST = 1 << 56  # no program executes so many; combined with the factors of a formula they fit 64 bits

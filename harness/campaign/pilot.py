@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -9,6 +10,7 @@ from pathlib import Path
 
 from unperturbed.analysis.perturbation import MINIMUM_INTERVALS
 from unperturbed.collectors.data import Trace
+from unperturbed.common.wording import counted
 from unperturbed.errors import RunError, SpecError
 from unperturbed.harness.campaign.manifest import Manifest
 from unperturbed.harness.campaign.plan import Configuration
@@ -29,14 +31,15 @@ _PILOT_CAPACITY = 1 << 17
 _PILOT_INTERVAL_NS = 20_000_000
 _REHEARSAL_TIMES, _REHEARSAL_SLACK_S = 20, 10
 """With probes, a program is stopped after so many times the duration of the pilot and so many seconds more."""
+_FEWER = 0.75  # A run by work with a smaller share of the requested records gets a note
 _JIFFIES = 2  # An interval of CPU time is at least two of the kernel's jiffies: below, its length is mostly rounding
 
 
 def _clock(spec: CampaignSpec, source: str) -> str:
-    """Choose the interval's clock: CPU time in a simulator, where wall-clock intervals vary with the load."""
+    """Choose the interval's clock: work in a simulator, where intervals of time differ from run to run."""
     if spec.measure.clock != "auto":
         return spec.measure.clock
-    return "process-cpu" if source == "simulated" else "monotonic"
+    return "work" if source == "simulated" else "monotonic"
 
 
 def pilots(session: Session, manifest: Manifest, progress: Progress) -> dict[str, Sampling]:
@@ -57,11 +60,15 @@ def pilots(session: Session, manifest: Manifest, progress: Progress) -> dict[str
             trace = _try(session, first, BASELINE)
             seconds = time.monotonic() - started
             interval_ns, note = first.interval_ns, _coarse(first.interval_ns, clock)
-            if interval.records is not None:
+            if clock == "work":
+                interval_ns, note = _quanta(interval, trace)
+            elif interval.records is not None:
                 interval_ns, note = _interval_for(interval.records, len(trace) * first.interval_ns, clock)
             if shows_perturbation(session.passes.values()):
                 said = describe_interval(interval_ns, clock, event)
                 shortest = interval.records is not None or (not event and interval_ns <= SHORTEST_INTERVAL_NS)
+                if clock == "work":
+                    shortest = interval_ns == 1
                 _check_length(round(len(trace) * first.interval_ns / interval_ns), said, shortest=shortest)
             manifest.set_facts(
                 **{
@@ -128,10 +135,28 @@ def _rehearse(
 def _check_length(intervals: int, interval: str, *, shortest: bool) -> None:
     """Refuse a run too short for a verdict; an interval chosen by the number of records is the `shortest`."""
     if intervals < MINIMUM_INTERVALS:
+        more = f"give the program {math.ceil(1.1 * MINIMUM_INTERVALS / max(intervals, 1))} times as much work"
         raise RunError(
-            f"the pilot run has {intervals} intervals of {interval}, but at least {MINIMUM_INTERVALS} are needed: "
-            f"{'give the program more work' if shortest else 'use a shorter interval, or give the program more work'}"
+            f"the pilot run has {counted(intervals, 'interval')} of {interval}, but at least {MINIMUM_INTERVALS} are "
+            f"needed: {more if shortest else f'use a shorter interval, or {more}'}"
         )
+
+
+def _quanta(interval: Interval, trace: Trace) -> tuple[int, str]:
+    """Return the length of an interval of work, in quanta, from a pilot run by single quanta; and a note.
+
+    A length in time becomes the work that the simulated program does in it on this host.
+    """
+    if interval.records is None:
+        asked = interval.nanoseconds / (int(trace.end_ns[-1]) / len(trace)) if interval.nanoseconds else 1.0
+        return max(1, round(asked)), ""
+    quanta = max(1, round(len(trace) / interval.records))
+    if len(trace) > _FEWER * interval.records:
+        return quanta, ""
+    return quanta, (
+        f"{interval.records} records were requested; an interval holds at least {describe_interval(1, 'work')}, which "
+        f"gives {len(trace)}. Give the program {interval.records / len(trace):.2g} times as much work for more."
+    )
 
 
 def _jiffy_ns() -> int:
@@ -150,8 +175,6 @@ def _coarse(interval_ns: int, clock: str) -> str:
 
 def _interval_for(records: int, duration_ns: int, clock: str) -> tuple[int, str]:
     """Return the interval that gives about this number of records, and a note when the clock is too coarse for it."""
-    if clock == "work":
-        return max(1, round(duration_ns / records)), ""  # quanta: the simulator has no smaller unit
     exact = round(duration_ns / records, -5)  # a tenth of a millisecond
     if clock == "monotonic":
         return max(100_000, int(exact)), ""

@@ -29,7 +29,7 @@ from unperturbed.collectors.records.file import (
 )
 from unperturbed.collectors.runtime import build_observer, build_preload
 from unperturbed.collectors.sources import Pass, find_source
-from unperturbed.collectors.sources.callgrind import valgrind_command
+from unperturbed.collectors.sources.callgrind import log_of, valgrind_command
 from unperturbed.collectors.sources.source import NONE
 from unperturbed.errors import RunError
 from unperturbed.harness.program.process import Command, Outcome, launch, program_command
@@ -43,6 +43,8 @@ _UNSEEN_NS = 300_000_000
 _UNSEEN_SHARE = 0.1
 """How much of a run's end may be without records: releasing a large program's memory takes time."""
 _ANY_RESULT = "any"
+_POINTER_BYTES = 8
+_STACK_STEP = 4096  # Stacks that differ by this share their lines' sets in usual first-level caches
 _KILLED = 128  # Exit codes above this stand for a signal, as in the shell
 
 
@@ -87,7 +89,7 @@ def run_plain(
     if outcome.timed_out:
         raise RunError(
             f"the program did not end within its timeout of {spec.program.timeout.seconds:g} s, although nothing was "
-            f"measured; raise `timeout` (a simulated run is 25 to 60 times slower). {shown}"
+            f"measured; raise `timeout` (a simulated run is 25 to 130 times slower). {shown}"
         )
     if outcome.exit_code != spec.program.exit_code:
         raise RunError(
@@ -171,7 +173,7 @@ def _sampled_command(
     setup = _setup(spec, sampling, sampled if preloaded else "")
     record = folder / "record"
     create_record_file(record, setup)
-    extra = {"UNPERTURBED_RECORD": str(record), "UNPERTURBED_PAD": "x" * pad_bytes}
+    extra = {"UNPERTURBED_RECORD": str(record)}
     libraries = [*([build_preload(compiler)] if preloaded else []), *software_metrics.preload]
     if libraries:
         # The observer hands it to the program, and loads nothing of it itself.
@@ -181,15 +183,28 @@ def _sampled_command(
         prefix = [str(build_observer(compiler)), str(record)]
     elif sampling.collected.machine is not None:
         prefix = valgrind_command(sampling.collected.machine, folder / "dumps")
+        extra["UNPERTURBED_LOG"] = str(log_of(folder / "dumps"))
     plain = _command(spec, folder, build=build, inputs=inputs)
     limit = spec.program.timeout.seconds
+    environment = {**plain.environment, **software_metrics.environment(plain.environment), **extra}
     command = replace(
         plain,
         argv=[*prefix, *plain.argv],
-        environment={**plain.environment, **software_metrics.environment(plain.environment), **extra},
+        environment={**environment, "UNPERTURBED_PAD": "x" * _padding(plain.argv, environment, pad_bytes)},
         timeout_s=limit if sampling.timeout_s is None else min(sampling.timeout_s, limit),
     )
     return command, setup
+
+
+def _padding(words: Sequence[str], environment: Mapping[str, str], pad_bytes: int) -> int:
+    """Return the bytes that put the stack where all configurations of a round have it.
+
+    The kernel puts a program's words and variables above its stack, with a pointer to each. Configurations differ in
+    them by the paths of their builds and by what is loaded into them.
+    """
+    texts = [*words, *(f"{name}={value}" for name, value in environment.items())]
+    used = sum(len(os.fsencode(text)) + 1 + _POINTER_BYTES for text in texts)
+    return -used % _STACK_STEP + pad_bytes
 
 
 def _setup(spec: CampaignSpec, sampling: Sampling, program: str) -> Setup:
@@ -265,7 +280,7 @@ def _check_outcome(spec: CampaignSpec, command: Command, outcome: Outcome, expec
     folder = command.stdout.parent
     if outcome.timed_out:
         raise TimedOutError(
-            f"timed out after {outcome.seconds:.0f} s (timeout: in the spec; simulated runs are 25 to 60 times slower)"
+            f"timed out after {outcome.seconds:.0f} s (timeout: in the spec; simulated runs are 25 to 130 times slower)"
         )
     status = os.statvfs(folder)
     if status.f_bavail * status.f_frsize < _NO_SPACE_BYTES:

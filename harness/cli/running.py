@@ -267,7 +267,7 @@ def _print_plan(ready: Readiness, described: Mapping[str, Any]) -> None:
     else:
         slow = any(item["source"] == "simulated" for item in described["passes"])
         each_run = (
-            "25 to 60 times as long as the program, because it is simulated" if slow else "as long as the program"
+            "25 to 130 times as long as the program, because it is simulated" if slow else "as long as the program"
         )
         console.print(f"a run takes {each_run}; a pilot run will measure it")
     for problem in ready.problems:

@@ -35,7 +35,7 @@ class HardwareChoice:
     """Hardware metrics that this host can count."""
 
     names: tuple[str, ...]  # For `hardware:`
-    simulated: bool  # They are simulated: a run then takes 25 to 60 times as long as the program
+    simulated: bool  # They are simulated: a run then takes 25 to 130 times as long as the program
     why: str  # Where they come from, a clause for people
 
 

@@ -100,7 +100,7 @@ static inline __attribute__((always_inline)) void write_record(struct unperturbe
 static int set_timer(struct unperturbed_sampler *sampler)
 {
     int is_work = unperturbed_header->clock == CLOCK_IS_WORK;
-    uint64_t period_ns = is_work ? WORK_TICK_NS : unperturbed_header->interval_ns;
+    uint64_t period_ns = is_work ? sampler->quanta.tick_ns : unperturbed_header->interval_ns;
     struct itimerspec period;
     period.it_value.tv_sec = (time_t)(period_ns / 1000000000);
     period.it_value.tv_nsec = (long)(period_ns % 1000000000);
@@ -140,8 +140,8 @@ static APART void tick_of_a_simulator(struct unperturbed_sampler *sampler, int o
         CALLGRIND_TOGGLE_COLLECT;
     if (!is_work)
         write_record(sampler, overruns);
-    else if (ends_quantum(&sampler->quanta, context) && ++sampler->quanta.count >= unperturbed_header->interval_ns) {
-        sampler->quanta.count = 0;
+    else if ((sampler->quanta.count += quanta_since(&sampler->quanta, context)) >= unperturbed_header->interval_ns) {
+        sampler->quanta.count %= unperturbed_header->interval_ns;
         write_record(sampler, 0);
     }
     if (is_work)
@@ -250,6 +250,11 @@ static int open_source(struct unperturbed_sampler *sampler)
         return -1;
     for (uint32_t i = 0; i < sampler->counters.events; i++)
         move_up(&sampler->counters.fd[i]);
+    if (unperturbed_header->clock == CLOCK_IS_WORK) {
+        sampler->quanta.log = open_log();
+        move_up(&sampler->quanta.log);
+        begin_quanta(&sampler->quanta);
+    }
     return 0;
 }
 

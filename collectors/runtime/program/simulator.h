@@ -4,8 +4,13 @@
 
 #include "../common/runtime.h"
 
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <ucontext.h>
+#include <unistd.h>
 
 #if defined(__has_include)
 #if __has_include(<valgrind/callgrind.h>)
@@ -17,16 +22,28 @@
 #define CALLGRIND_TOGGLE_COLLECT ((void)0)
 #define RUNNING_ON_VALGRIND 0
 #endif
+#ifndef VALGRIND_MONITOR_COMMAND
+#define VALGRIND_MONITOR_COMMAND(command) ((void)(command))
+#endif
 
 /* Far shorter than a simulator's quantum, so that one tick waits at the end of each. It is armed anew at every tick,
  * and yet a second one may wait already when the handler is left (the host was busy meanwhile): valgrind looks for
- * signals there, and delivers it before the program did anything. */
+ * signals there, and delivers it before the program did anything. A tick that finds this doubles the wait. */
 #define WORK_TICK_NS 200000
+#define SHORTEST_TICK_NS 50000 /* where a lost tick is made up for by the next one: the sooner that comes, the better */
+#define LONGEST_TICK_NS 6400000
+#define QUANTUM_BLOCKS 100000
+#define CLOSE_BLOCKS 5000 /* of a quantum, take longer than `SHORTEST_TICK_NS` and the handling of a tick */
 #define UNEVEN_SHARE 20 /* one tick in so many lost to system calls, and intervals of work are no longer even */
 #define REGISTERS 34    /* at most */
 
 /* Quanta of work, of 100,000 basic blocks each. */
 struct quanta {
+    uint64_t tick_ns;              /* until the next tick */
+    int log;                       /* of the simulator, for its statistics; -1 where there is none */
+    uint64_t begun;                /* the number of the quantum that lasts, by these */
+    uint64_t first;                /* its first block */
+    uint64_t counted;              /* quanta that ended or were about to */
     uint64_t count;                /* since the last record */
     uint64_t all;                  /* since the beginning */
     uint64_t calls;                /* ticks that came by a system call instead */
@@ -54,12 +71,12 @@ static APART void dump_simulated(uint64_t position)
 static const void *registers(const ucontext_t *context) { return context->uc_mcontext.gregs; }
 static const size_t registers_size = (REG_EFL + 1) * sizeof(greg_t);
 
-/* Tells whether the tick came by a system call that waited, not at the end of a quantum: the word before the next
- * instruction is `syscall`. */
+/* Tells whether the tick came by a system call that may wait, not at the end of a quantum: the next instruction is
+ * `syscall`, which begins anew after the tick, or the one before it is. */
 static int in_system_call(const ucontext_t *context)
 {
     const unsigned char *next = (const unsigned char *)context->uc_mcontext.gregs[REG_RIP];
-    return next[-2] == 0x0f && next[-1] == 0x05;
+    return (next[-2] == 0x0f && next[-1] == 0x05) || (next[0] == 0x0f && next[1] == 0x05);
 }
 #elif defined(__aarch64__)
 /* General registers, the stack's end, the next instruction and the state word, which lie behind each other. */
@@ -93,6 +110,55 @@ static int went_on(struct quanta *quanta, const ucontext_t *context)
     return !stands;
 }
 
+/* Opens the simulator's log, whose name the harness gives without the process number. */
+static int open_log(void)
+{
+    char path[4096];
+    const char *name = getenv(UNPERTURBED_LOG_ENVIRONMENT);
+    if (!name || (size_t)snprintf(path, sizeof path, "%s%d", name, (int)getpid()) >= sizeof path)
+        return -1;
+    return open(path, O_RDWR | O_CLOEXEC);
+}
+
+/* The number that ends at a place of a text, as valgrind writes it: "1,234". */
+static uint64_t number_ending(const char *text, const char *at)
+{
+    uint64_t number = 0, power = 1;
+    for (; at > text && (at[-1] == ',' || (at[-1] >= '0' && at[-1] <= '9')); at--)
+        if (at[-1] != ',') {
+            number += (uint64_t)(at[-1] - '0') * power;
+            power *= 10;
+        }
+    return number;
+}
+
+/* Reads from valgrind's statistics how many blocks were executed, and how many quanta of all threads have ended:
+ * "scheduler: 123,456,789 event checks." and "scheduler: 1,234/56,789 major/minor sched events." Empties the log. */
+static int read_statistics(int log, uint64_t *blocks, uint64_t *ended)
+{
+    static const char checks[] = " event checks", sorts[] = " major/minor";
+    static char text[8192];
+    static off_t written; /* valgrind goes on writing there, also in an emptied file */
+    struct stat now;
+    VALGRIND_MONITOR_COMMAND("v.info stats");
+    if (fstat(log, &now) != 0 || now.st_size <= written)
+        return -1;
+    ssize_t length = pread(log, text, sizeof text, written);
+    written = now.st_size;
+    if (length <= 0 || ftruncate(log, 0) != 0)
+        return -1;
+    /* memmem, as strstr would take a tenth of a quantum. */
+    const char *checked = memmem(text, (size_t)length, checks, sizeof checks - 1);
+    const char *sorted = memmem(text, (size_t)length, sorts, sizeof sorts - 1);
+    while (sorted && sorted > text && *sorted != '/')
+        sorted--;
+    if (!checked || !sorted)
+        return -1;
+    *blocks = number_ending(text, checked);
+    *ended = number_ending(text, sorted);
+    return 0;
+}
+
 /* A tick at the end of a quantum of work; not one that came while a call waited, nor one that came before the program
  * went on after the last. */
 static int ends_quantum(struct quanta *quanta, const void *context)
@@ -104,6 +170,36 @@ static int ends_quantum(struct quanta *quanta, const void *context)
     }
     quanta->all += (uint64_t)moved;
     return moved;
+}
+
+/* Begins to count quanta from where the simulator is. */
+static void begin_quanta(struct quanta *quanta)
+{
+    quanta->tick_ns = WORK_TICK_NS;
+    if (quanta->log >= 0 && read_statistics(quanta->log, &quanta->first, &quanta->begun) != 0)
+        quanta->log = -1;
+    quanta->first -= quanta->first % QUANTUM_BLOCKS; /* the program's first thread executes whole quanta */
+    quanta->counted = quanta->begun;
+}
+
+/* Tells how many quanta have ended since the last tick. A system call that may wait takes the tick that waits for a
+ * quantum's end, and the next one comes too late if the quantum ends before: valgrind's statistics tell then, and one
+ * that is about to end counts as ended. Where they cannot be had, each tick outside a system call counts. */
+static uint64_t quanta_since(struct quanta *quanta, const void *context)
+{
+    uint64_t blocks, ended;
+    if (quanta->log < 0 || read_statistics(quanta->log, &blocks, &ended) != 0)
+        return (uint64_t)ends_quantum(quanta, context);
+    int stands = !went_on(quanta, context) && ended == quanta->begun && quanta->tick_ns < LONGEST_TICK_NS;
+    quanta->tick_ns = stands ? 2 * quanta->tick_ns : SHORTEST_TICK_NS;
+    if (ended != quanta->begun) {
+        quanta->first = in_system_call(context) ? quanta->first + (ended - quanta->begun) * QUANTUM_BLOCKS : blocks;
+        quanta->begun = ended;
+    }
+    int ends = in_system_call(context) && blocks - quanta->first + CLOSE_BLOCKS > QUANTUM_BLOCKS;
+    uint64_t counted = ended + (uint64_t)ends, passed = counted > quanta->counted ? counted - quanta->counted : 0;
+    quanta->counted += passed;
+    return passed;
 }
 
 #endif

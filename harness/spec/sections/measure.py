@@ -110,10 +110,10 @@ class Measure(Section):
     run; or counts of a hardware metric (`2 M instructions`): its overflow ends an interval. A sweep counts whole runs
     and has no intervals."""
     clock: Literal["auto", "monotonic", "process-cpu", "thread-cpu", "work"] = Field(default="auto")
-    """Clock of the interval timer: wall-clock time (`monotonic`), CPU time of the process or of the sampled thread
+    """Clock that ends intervals: wall-clock time (`monotonic`), CPU time of the process or of the sampled thread
     (`process-cpu`, `thread-cpu`: they tick with the kernel's jiffy, 1 to 10 ms), or work done (`work`: quanta of
-    100,000 basic blocks of the simulator, the same in every run). `auto` takes CPU time when counts are simulated,
-    wall-clock time otherwise."""
+    100,000 basic blocks of the simulator, the same in every run). `auto` takes work when counts are simulated,
+    wall-clock time otherwise. With `work`, an interval given in time is as long as what the pilot run does in it."""
     sampler: Literal["inside", "outside"] = Field(default="inside")
     """Where samples are taken: by a timer signal inside the program, or by an observer process outside it. For the
     observer the program executes no instruction at a sample."""

@@ -104,8 +104,8 @@ class Program(Section):
     timeout: Annotated[TimeSpan, MAY_CHANGE] = Field(
         default_factory=lambda: parse_duration(DEFAULT_TIMEOUT), examples=["2 min"]
     )
-    """Time after which a run is stopped and counts as failed. A simulated run is 25 to 60 times slower than the program
-    alone."""
+    """Time after which a run is stopped and counts as failed. A simulated run is 25 to 130 times slower than the
+    program alone."""
     exit_code: Annotated[int, Because("a process cannot end with another; 128 + n means killed by signal n")] = Field(
         default=0, ge=0, le=255
     )

@@ -77,7 +77,7 @@ def test_the_plan_has_what_is_compiled_into_each_build(tmp_path: Path) -> None:
     shown = unperturbed(tmp_path, "run", "--dry-run", "spec.yaml").stdout
     assert "build baseline: as it is\nbuild anchor: with rounds\nbuild steps: with rounds, steps\n" in shown
     assert "13 runs (baseline 5, anchor 5, steps 3)" in shown
-    assert "25 to 60 times as long as the program" in shown
+    assert "25 to 130 times as long as the program" in shown
     assert sorted(path.name for path in tmp_path.iterdir()) == ["phases", "spec.yaml"]
 
 

@@ -1,0 +1,126 @@
+"""Compare runs within rounds, where runs are cut at equal work.
+
+A campaign makes its runs in rounds (blocks). In each, the environment has another size, the same for all
+configurations. Runs of equal work are deterministic: what differs between two runs of a configuration is what the round
+varies, and a run of another configuration in the same round shares it. The difference within a round then varies less
+than the runs do.
+
+How much less is not known beforehand, and a comparison within r rounds has only r − 1 degrees of freedom. So both
+designs are computed, each at half of the level, and for each coefficient the one with the shorter interval is taken:
+whatever the runs share, no error rate exceeds α (Bonferroni).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from unperturbed.analysis.perturbation.compare import NO_SPREAD, Comparison, MeanErrors, comparison, widest_bounds
+from unperturbed.analysis.perturbation.compare_outer import following
+from unperturbed.analysis.perturbation.correlation import FloatArray, IntArray, fisher
+from unperturbed.collectors.data import Trace
+
+DESIGNS = 2
+"""Comparisons that are computed, within rounds and of all runs."""
+
+_MOST_SHARED = 1 / 16
+"""The variance of a difference within a round in relation to that of independent runs, at least: where few rounds agree
+wholly, another may still differ, as the size of the environment often matters by a few classes."""
+
+_FEWEST_ROUNDS = 3
+
+
+def find_partners(reference: Sequence[Trace], checked: Sequence[Trace]) -> IntArray | None:
+    """Return the reference run that shares the round of each checked run, or None if not all have one of their own."""
+    rounds = {trace.attributes.get("block"): at for at, trace in enumerate(reference)}
+    wanted = [trace.attributes.get("block") for trace in checked]
+    pads = {
+        one.attributes.get("environment_pad_bytes") == reference[rounds[block]].attributes.get("environment_pad_bytes")
+        for one, block in zip(checked, wanted, strict=True)
+        if block in rounds
+    }
+    if len(checked) < _FEWEST_ROUNDS or len(set(wanted)) < len(wanted) or not rounds.keys() >= set(wanted):
+        return None
+    if None in rounds or pads != {True} or len(rounds) < len(reference):
+        return None
+    return np.array([rounds[block] for block in wanted], np.int64)
+
+
+def compare_within_rounds(reference: FloatArray, observed: FloatArray, *, alpha: float) -> Comparison:
+    """Compare coefficients of checked runs with those of the reference runs of the same rounds.
+
+    `reference`, `observed`: array of float64, shape (r, m). Spearman's ρ, one row a round.
+
+    Student's t of the differences on Fisher's scale. The reference's mean over these rounds has no error of its own:
+    what the rounds share cancels out.
+    """
+    before, after = fisher(reference), fisher(observed)
+    return _paired(before, after, np.zeros(before.shape[1]), alpha)
+
+
+def compare_outer_within_rounds(
+    reference: FloatArray, observed: FloatArray, partners: IntArray, shared: FloatArray, *, alpha: float
+) -> Comparison:
+    """Compare outer correlations of checked runs with those of the reference runs of the same rounds.
+
+    `reference`: float64, shape (k, k, m). Fisher's z between reference runs, from `outer_matrix`.
+    `observed`: float64, shape (k, r, m). Fisher's z of each checked run with each reference run.
+    `partners`: int64, shape (r,). The reference run of each checked run's round.
+    `shared`: float64, shape (m,). The variance that belongs to two runs together, from `pair_variance`.
+
+    Both runs of a round are held against the other k − 1 reference runs. What two rounds' partners share as a pair is
+    in both differences, which therefore do not vary by it. Nor do they show how the reference's mean errs where checked
+    runs follow a reference run less than others do (`compare_outer`, "the reference's error").
+    """
+    k = len(reference)
+    rows = np.arange(len(partners))
+    before = reference[:, partners].sum(axis=0) / (k - 1)  # that of a run with itself is 0
+    after = (observed.sum(axis=0) - observed[partners, rows]) / (k - 1)
+    means = before.mean(axis=0), after.mean(axis=0)
+    unseen = (1 - following(*means)) ** 2 * before.var(axis=0, ddof=1) / k
+    return _paired(before, after, shared / (k - 1) ** 2 + unseen, alpha)
+
+
+def _paired(before: FloatArray, after: FloatArray, shared: FloatArray, alpha: float) -> Comparison:
+    """Compare values on Fisher's scale, shape (r, m); differences do not show the variance `shared` of their mean."""
+    r = len(before)
+    independent = before.var(axis=0, ddof=1) + after.var(axis=0, ddof=1)
+    variance = np.maximum((after - before).var(axis=0, ddof=1), np.maximum(_MOST_SHARED * independent, NO_SPREAD**2))
+    freedom = np.full_like(variance, r - 1)
+    errors = MeanErrors(np.sqrt(shared), np.sqrt(variance / r), freedom)
+    means = before.mean(axis=0), after.mean(axis=0)
+    bounds = widest_bounds(*means, [errors], alpha)
+    error = np.sqrt(variance / r + shared)
+    return comparison(means, error, bounds, [errors], freedom, ("",) * len(variance))
+
+
+def shorter(of_all: Comparison, within: Comparison) -> Comparison:
+    """Return for each coefficient the comparison with the shorter interval; both were made at α / `DESIGNS`."""
+    taken = within.high - within.low < of_all.high - of_all.low
+
+    def choose(one: FloatArray, other: FloatArray) -> FloatArray:
+        return np.where(taken, other, one)
+
+    tested = tuple(
+        MeanErrors(
+            choose(errors.reference, within.tested[0].reference),
+            choose(errors.observed, within.tested[0].observed),
+            choose(errors.freedom, within.tested[0].freedom),
+        )
+        for errors in of_all.tested
+    )
+    return replace(
+        of_all,
+        reference_mean=choose(of_all.reference_mean, within.reference_mean),
+        observed_mean=choose(of_all.observed_mean, within.observed_mean),
+        standard_error=choose(of_all.standard_error, within.standard_error),
+        effect=choose(of_all.effect, within.effect),
+        low=choose(of_all.low, within.low),
+        high=choose(of_all.high, within.high),
+        p=np.minimum(1, DESIGNS * choose(of_all.p, within.p)),
+        freedom=choose(of_all.freedom, within.freedom),
+        tested=tested,
+        designs=DESIGNS,
+    )
