@@ -18,10 +18,9 @@ from unperturbed.analysis.perturbation.compare_outer import (
     reference_outer_rho,
 )
 from unperturbed.analysis.perturbation.correlation import FloatArray, correlate_runs, fisher, from_fisher
-from unperturbed.analysis.perturbation.decide import decide
+from unperturbed.analysis.perturbation.decide import compare_as_paper, decide, decide_as_paper
 from unperturbed.analysis.perturbation.describe import baseline_table
 from unperturbed.analysis.perturbation.outer import OuterSettings, checked_outer_z, outer_matrix
-from unperturbed.analysis.perturbation.paper_rule import compare_as_paper, decide_as_paper
 from unperturbed.analysis.perturbation.rounds import (
     DESIGNS,
     compare_outer_within_rounds,
@@ -178,7 +177,7 @@ class Baseline:
         traces : Trace or sequence of Trace
             One run or more of one configuration, with the baseline's metrics and any others.
         method : {"runs", "paper"}, default "runs"
-            `paper` judges by the paper's own rule, see `paper_rule`.
+            `paper` judges by the paper's own rule, see `compare_as_paper`.
 
         Returns
         -------
@@ -243,7 +242,7 @@ class Baseline:
             section 2.3): do these runs align with it as runs of the baseline align with each other? Two runs must
             show that before they are merged.
         method : {"runs", "paper"}, default "runs"
-            `paper` judges by the paper's own rule, see `paper_rule`.
+            `paper` judges by the paper's own rule, see `compare_as_paper`.
 
         Returns
         -------

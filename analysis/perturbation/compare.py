@@ -108,7 +108,7 @@ class Comparison:
             return self.p
         bound = np.asarray(tolerance, np.float64)
         tails = [self._tail(errors, bound) + self._tail(errors, -bound) for errors in self.tested]
-        return np.asarray(np.minimum(1, self.designs * np.max(tails, axis=0)), np.float64)
+        return np.asarray(self.designs * np.max(tails, axis=0), np.float64)
 
     def _tail(self, errors: MeanErrors, change: FloatArray) -> FloatArray:
         """Return the probability of an effect as large as that seen, if it were `change` in the effect's direction."""

@@ -43,8 +43,8 @@ metric of one run with another metric of another run, aligned. *software*: as in
 metric, against runs that count fewer."""
 
 MethodName = Literal["runs", "paper", "bootstrap"]
-"""How a verdict was reached: by the variation between runs (see `compare`), by the paper's own rule (`paper_rule`), or
-within single runs, where there are too few for the first (`bootstrap`: weaker)."""
+"""How a verdict was reached: by the variation between runs (see `compare`), by the paper's own rule
+(`decide.compare_as_paper`), or within single runs, where there are too few for the first (`bootstrap`: weaker)."""
 
 OriginName = Literal["counting", "layout", "both", "unclear"]
 """The origin of a change, by a sham build: see `layout`."""

@@ -153,7 +153,7 @@ def valgrind_command(machine: Machine, dumps: Path) -> list[str]:
     """Return the command line that goes before the program's own; each process writes `<dumps>.<pid>`.
 
     Children are traced too: the program may be started by a script. The sampler reads the simulator's statistics from
-    its log, `<dumps>.log.<pid>`.
+    its log, `valgrind.<pid>` beside these.
     """
     # --vgdb would leave pipes in the temporary folder when it is killed.
     return [
@@ -166,9 +166,18 @@ def valgrind_command(machine: Machine, dumps: Path) -> list[str]:
 
 def log_of(dumps: Path) -> Path:
     """Return the simulator's log, without the process number at its end."""
-    return dumps.with_name(f"{dumps.name}.log.")
+    return dumps.with_name("valgrind.")
 
 
+def complaints(log: Path) -> str:
+    """Return what the simulator said of the program in its log: lines `==pid== …`, without the statistics."""
+    with log.open("rb") as lines:
+        lines.seek(max(0, log.stat().st_size - _LOG_BYTES))
+        said = re.findall(rb"^==\d+==\s(.+)$", lines.read(), re.MULTILINE)
+    return b"\n".join(said).decode(errors="replace").strip()
+
+
+_LOG_BYTES = 1 << 16
 _MOST = 1 << 56  # no program executes so many; combined with the factors of a formula they fit 64 bits
 
 _PART = re.compile(rb"^(desc: Trigger: Client Request: interval (\d+)|part: \d+|events: .*|totals: .*)$", re.MULTILINE)

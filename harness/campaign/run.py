@@ -29,7 +29,7 @@ from unperturbed.collectors.records.file import (
 )
 from unperturbed.collectors.runtime import build_observer, build_preload
 from unperturbed.collectors.sources import Pass, find_source
-from unperturbed.collectors.sources.callgrind import log_of, valgrind_command
+from unperturbed.collectors.sources.callgrind import complaints, log_of, valgrind_command
 from unperturbed.collectors.sources.source import NONE
 from unperturbed.errors import RunError
 from unperturbed.harness.program.process import Command, Outcome, launch, program_command
@@ -342,11 +342,12 @@ def _last_stderr(folder: Path) -> str:
     """Return the last lines of the program's stderr, for an error message."""
     file = folder / "stderr"
     text = file.read_bytes()[-_SHOWN_BYTES:].decode(errors="replace").strip() if file.is_file() else ""
+    text = "\n".join(filter(None, (text, *map(complaints, folder.glob(f"{log_of(folder / 'dumps').name}*")))))
     return f"It said:\n{text}" if text else "It wrote nothing to stderr."
 
 
 def _tidy(folder: Path) -> None:
     """Remove the raw records and the program's scratch files."""
     shutil.rmtree(folder / "scratch", ignore_errors=True)
-    for file in [folder / "record", *folder.glob("dumps.*")]:
+    for file in [folder / "record", *folder.glob("dumps.*"), *folder.glob(f"{log_of(folder / 'dumps').name}*")]:
         file.unlink(missing_ok=True)

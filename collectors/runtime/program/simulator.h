@@ -34,8 +34,8 @@
 #define LONGEST_TICK_NS 6400000
 #define QUANTUM_BLOCKS 100000
 #define CLOSE_BLOCKS 5000 /* of a quantum, take longer than `SHORTEST_TICK_NS` and the handling of a tick */
-#define UNEVEN_SHARE 20 /* one tick in so many lost to system calls, and intervals of work are no longer even */
-#define REGISTERS 34    /* at most */
+#define UNEVEN_SHARE 20   /* one tick in so many lost to system calls, and intervals of work are no longer even */
+#define REGISTERS 34      /* at most */
 
 /* Quanta of work, of 100,000 basic blocks each. */
 struct quanta {

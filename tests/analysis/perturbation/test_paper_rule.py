@@ -5,7 +5,7 @@ import pytest
 
 from tests.analysis import simulate
 from unperturbed.analysis.perturbation import Baseline, combine_checks
-from unperturbed.analysis.perturbation.paper_rule import compare_as_paper
+from unperturbed.analysis.perturbation.decide import compare_as_paper
 
 
 def test_a_deviation_larger_than_any_among_baselines_is_significant():

@@ -336,7 +336,8 @@ def test_an_interval_that_is_the_shortest_is_not_to_be_made_shorter(
     )
     done = unperturbed(tmp_path, "run", spec)
     assert done.returncode == 1, done.stdout
-    assert "intervals of 1 ms, but at least 30 are needed: give the program more work" in done.stderr
+    assert "intervals of 100,000 basic blocks, but at least 30 are needed: give the program " in done.stderr
+    assert "times as much work" in done.stderr
 
 
 def test_a_short_program_is_traced_where_no_verdict_is_to_be_given(tmp_path: Path) -> None:
