@@ -28,9 +28,9 @@ QUICKSTART = ROOT / "experiments" / "quickstart"
 _CACHE = ROOT / ".cache" / "notebook"
 _CODE = ("common", "errors", "collectors", "instrument", "analysis", "harness", "experiments/quickstart")
 _SHORTER = {
-    "--size 690000": "--size 34000",
-    "-b 136": "-b 14",
-    "interval: {records: 180}": "interval: {records: 40}\n  clock: work",
+    "--size 690000": "--size 51000",
+    "-b 136": "-b 20",
+    "interval: {records: 180}": "interval: {records: 40}",
     "baseline_runs: 10": "baseline_runs: 5",
     "  runs: 5 ": "  runs: 3 ",
     "source: blocksort": f"source: {QUICKSTART / 'blocksort'}",

@@ -338,7 +338,7 @@ class Baseline:
         if not self._equal_work or (partners := find_partners(self.traces, checked.traces)) is None:
             return compare(alpha=self.alpha)
         level = self.alpha / DESIGNS
-        return shorter(compare(alpha=level), compare_within_rounds(reference[partners], observed, alpha=level))
+        return shorter(compare(alpha=level), compare_within_rounds(reference, observed, partners, alpha=level))
 
     def _compare_outer(self, matrix: FloatArray, each: FloatArray, checked: _CheckedRuns) -> Comparison:
         reference, observed, shared = reference_outer_rho(matrix), from_fisher(each.mean(axis=0)), pair_variance(matrix)

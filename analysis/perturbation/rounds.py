@@ -19,7 +19,7 @@ import numpy as np
 
 from unperturbed.analysis.perturbation.compare import NO_SPREAD, Comparison, MeanErrors, comparison, widest_bounds
 from unperturbed.analysis.perturbation.compare_outer import following
-from unperturbed.analysis.perturbation.correlation import FloatArray, IntArray, fisher
+from unperturbed.analysis.perturbation.correlation import FloatArray, IntArray, fisher, fisher_slope, from_fisher
 from unperturbed.collectors.data import Trace
 
 DESIGNS = 2
@@ -29,7 +29,8 @@ _MOST_SHARED = 1 / 16
 """The variance of a difference within a round in relation to that of independent runs, at least: where few rounds agree
 wholly, another may still differ, as the size of the environment often matters by a few classes."""
 
-_FEWEST_ROUNDS = 3
+_FEWEST_ROUNDS = 5
+"""With fewer, Student's t at half of the level costs more than what rounds share gains."""
 
 
 def find_partners(reference: Sequence[Trace], checked: Sequence[Trace]) -> IntArray | None:
@@ -48,16 +49,22 @@ def find_partners(reference: Sequence[Trace], checked: Sequence[Trace]) -> IntAr
     return np.array([rounds[block] for block in wanted], np.int64)
 
 
-def compare_within_rounds(reference: FloatArray, observed: FloatArray, *, alpha: float) -> Comparison:
+def compare_within_rounds(
+    reference: FloatArray, observed: FloatArray, partners: IntArray, *, alpha: float
+) -> Comparison:
     """Compare coefficients of checked runs with those of the reference runs of the same rounds.
 
-    `reference`, `observed`: array of float64, shape (r, m). Spearman's ρ, one row a round.
+    `reference`, `observed`: array of float64, shape (k, m) and (r, m). Spearman's ρ, one row a run.
+    `partners`: int64, shape (r,). The reference run of each checked run's round.
 
-    Student's t of the differences on Fisher's scale. The reference's mean over these rounds has no error of its own:
-    what the rounds share cancels out.
+    Student's t of the differences on Fisher's scale, at the level of all reference runs. How that level errs matters
+    by what the same difference means at another level.
     """
     before, after = fisher(reference), fisher(observed)
-    return _paired(before, after, np.zeros(before.shape[1]), alpha)
+    level, change = before.mean(axis=0), (after - before[partners]).mean(axis=0)
+    moved = 1 - fisher_slope(from_fisher(level + change)) / fisher_slope(from_fisher(level))
+    unseen = moved**2 * before.var(axis=0, ddof=1) / len(before)
+    return _paired(level, before[partners], after, unseen, alpha)
 
 
 def compare_outer_within_rounds(
@@ -76,23 +83,24 @@ def compare_outer_within_rounds(
     """
     k = len(reference)
     rows = np.arange(len(partners))
-    before = reference[:, partners].sum(axis=0) / (k - 1)  # that of a run with itself is 0
+    before = reference.sum(axis=0) / (k - 1)  # that of a run with itself is 0
     after = (observed.sum(axis=0) - observed[partners, rows]) / (k - 1)
-    means = before.mean(axis=0), after.mean(axis=0)
-    unseen = (1 - following(*means)) ** 2 * before.var(axis=0, ddof=1) / k
-    return _paired(before, after, shared / (k - 1) ** 2 + unseen, alpha)
+    level = before.mean(axis=0)
+    follows = following(level, level + (after - before[partners]).mean(axis=0))
+    unseen = shared / (k - 1) ** 2 + (1 - follows) ** 2 * before.var(axis=0, ddof=1) / k
+    return _paired(level, before[partners], after, unseen, alpha)
 
 
-def _paired(before: FloatArray, after: FloatArray, shared: FloatArray, alpha: float) -> Comparison:
-    """Compare values on Fisher's scale, shape (r, m); differences do not show the variance `shared` of their mean."""
+def _paired(level: FloatArray, before: FloatArray, after: FloatArray, unseen: FloatArray, alpha: float) -> Comparison:
+    """Compare values on Fisher's scale, shape (r, m); differences do not show the variance `unseen` of their mean."""
     r = len(before)
     independent = before.var(axis=0, ddof=1) + after.var(axis=0, ddof=1)
     variance = np.maximum((after - before).var(axis=0, ddof=1), np.maximum(_MOST_SHARED * independent, NO_SPREAD**2))
     freedom = np.full_like(variance, r - 1)
-    errors = MeanErrors(np.sqrt(shared), np.sqrt(variance / r), freedom)
-    means = before.mean(axis=0), after.mean(axis=0)
+    error = np.sqrt(variance / r + unseen)
+    errors = MeanErrors(np.zeros_like(error), error, freedom)
+    means = level, level + (after - before).mean(axis=0)
     bounds = widest_bounds(*means, [errors], alpha)
-    error = np.sqrt(variance / r + shared)
     return comparison(means, error, bounds, [errors], freedom, ("",) * len(variance))
 
 

@@ -225,7 +225,9 @@ def test_a_program_too_short_for_the_records_is_refused_after_the_pilot(tmp_path
     spec = write_spec(tmp_path, program__run="{build}/phases 10", measure__interval={"records": 200})
     done = unperturbed(tmp_path, "run", spec)
     assert done.returncode == 1, done.stderr
-    assert "intervals of 100,000 basic blocks, but at least 30 are needed: give the program 2 times as much" in done.stderr
+    assert (
+        "intervals of 100,000 basic blocks, but at least 30 are needed: give the program 2 times as much" in done.stderr
+    )
 
 
 def test_a_derived_metric_whose_parts_no_run_holds_is_named_before_the_first(tmp_path: Path) -> None:

@@ -1,0 +1,131 @@
+"""Error rates of comparisons within rounds, for runs of equal work: a part of `calibration.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import product
+from typing import Literal
+
+import numpy as np
+from calibration_common import ALPHA, METRICS, TOLERANCE, classified, header, share
+
+from unperturbed.analysis.perturbation import SHOWN
+from unperturbed.analysis.perturbation.compare import Comparison, compare_runs
+from unperturbed.analysis.perturbation.compare_outer import compare_outer_runs, pair_variance, reference_outer_rho
+from unperturbed.analysis.perturbation.correlation import FloatArray, fisher, from_fisher
+from unperturbed.analysis.perturbation.rounds import (
+    DESIGNS,
+    compare_outer_within_rounds,
+    compare_within_rounds,
+    shorter,
+)
+
+Check = Literal["inner", "outer"]
+Effects = Callable[[np.random.Generator], FloatArray]
+"""Draws the effect of each of 10 rounds, of variance 1, shape (rounds, metrics)."""
+
+ROUNDS, CHECKED, LEVEL, SPREAD = 10, (5, 10), 0.8, 0.15
+"""Rounds, each with a baseline run; checked runs; ρ of unchanged runs; their spread on Fisher's scale."""
+FALL = 0.2
+"""The fall of ρ whose detection is tried."""
+
+
+def _normal(rng: np.random.Generator) -> FloatArray:
+    return rng.standard_normal((ROUNDS, METRICS))
+
+
+def _three(rng: np.random.Generator) -> FloatArray:
+    """Rounds fall into three classes, as the stack's place often matters by its offset in a line or a page alone."""
+    values, shares = np.array([0.0, 0.4, 2.4]), np.array([0.4, 0.35, 0.25])
+    drawn = rng.choice(values, size=(ROUNDS, METRICS), p=shares)
+    mean, square = values @ shares, values**2 @ shares
+    return np.asarray((drawn - mean) / np.sqrt(square - mean**2), np.float64)
+
+
+SHARED = (0.0, 0.5, 0.9, 0.99)
+KINDS: dict[str, Effects] = {"normal": _normal, "three classes": _three}
+"""Shares of the variance that the runs of a round have in common, and how rounds differ."""
+
+
+def rounds_header() -> Iterator[str]:
+    """The header of the table."""
+    heads = [
+        "check",
+        "rounds",
+        "shared",
+        "r",
+        "false alarms",
+        "accepted",
+        "called perturbed",
+        f"a fall of {FALL} found",
+    ]
+    yield from header([*heads, "the same without rounds", "width of the interval, with and without"])
+
+
+def rounds_row(campaigns: int, seed: int, check: Check, kind: str) -> Iterator[str]:
+    """One check and one kind of rounds: all metrics unchanged, all changed by the tolerance, all by more."""
+    for shared, r in product(SHARED, CHECKED):
+        rng = np.random.default_rng([seed, 6, list(KINDS).index(kind), round(100 * shared), r, check == "outer"])
+        draw = partial(_inner if check == "inner" else _outer, KINDS[kind], shared, r)
+        found: dict[float, list[tuple[list[str], Comparison]]] = {}
+        alone: dict[float, list[tuple[list[str], Comparison]]] = {}
+        for fall in (0.0, TOLERANCE, FALL):
+            made = [draw(rng, fall) for _ in range(campaigns)]
+            found[fall], alone[fall] = (
+                [(_verdicts(each), each) for each in group] for group in zip(*made, strict=True)
+            )
+        cells = [
+            share([any(name in SHOWN for name in names) for names, _ in found[0.0]]),
+            share([float(np.mean((each.low > -TOLERANCE) & (each.high < TOLERANCE))) for _, each in found[TOLERANCE]]),
+            share(["perturbed" in names for names, _ in found[TOLERANCE]]),
+            *(share([names.count("perturbed") / len(names) for names, _ in group[FALL]]) for group in (found, alone)),
+            " / ".join(f"{np.mean([each.high - each.low for _, each in group[0.0]]):.3f}" for group in (found, alone)),
+        ]
+        yield f"| {check} | {kind} | {shared} | {r} | {' | '.join(cells)} |"
+
+
+def _verdicts(compared: Comparison) -> list[str]:
+    limits = np.full(len(compared.p), TOLERANCE)
+    return classified(compared, compared.p_beyond(limits), limits)
+
+
+def _run_effects(
+    effects: Effects, shared: float, r: int, rng: np.random.Generator
+) -> tuple[FloatArray, FloatArray, np.ndarray]:
+    """Draw what each baseline run and each checked run adds on Fisher's scale, and the rounds of the checked runs."""
+    of_rounds = effects(rng)
+    rounds = np.sort(rng.choice(ROUNDS, size=r, replace=False))
+    before, after = (
+        np.sqrt(shared) * common + np.sqrt(1 - shared) * rng.standard_normal(common.shape)
+        for common in (of_rounds, of_rounds[rounds])
+    )
+    return SPREAD * before, SPREAD * after, rounds
+
+
+def _inner(
+    effects: Effects, shared: float, r: int, rng: np.random.Generator, fall: float
+) -> tuple[Comparison, Comparison]:
+    before, after, rounds = _run_effects(effects, shared, r, rng)
+    reference, observed = from_fisher(fisher(LEVEL) + before), from_fisher(fisher(LEVEL - fall) + after)
+    compare = partial(compare_runs, reference, observed, intervals=None)
+    within = compare_within_rounds(reference, observed, rounds, alpha=ALPHA / DESIGNS)
+    return shorter(compare(alpha=ALPHA / DESIGNS), within), compare(alpha=ALPHA)
+
+
+def _outer(
+    effects: Effects, shared: float, r: int, rng: np.random.Generator, fall: float
+) -> tuple[Comparison, Comparison]:
+    """Draw z_ij = a + b_i + b_j + e_ij; a third of the variance of a mean belongs to pairs."""
+    before, after, rounds = _run_effects(effects, shared, r, rng)
+    pairs = SPREAD * np.sqrt((ROUNDS - 1) / 2) * rng.standard_normal((ROUNDS, ROUNDS, METRICS))
+    matrix = fisher(LEVEL) + before[:, None] + before[None] + (pairs + pairs.transpose(1, 0, 2)) / np.sqrt(2)
+    matrix[np.arange(ROUNDS), np.arange(ROUNDS)] = 0
+    others = SPREAD * np.sqrt((ROUNDS - 1) / 2) * rng.standard_normal((ROUNDS, r, METRICS))
+    each = fisher(LEVEL - fall) + before[:, None] + after[None] + others
+    of_pairs = pair_variance(matrix)
+    compare = partial(
+        compare_outer_runs, reference_outer_rho(matrix), from_fisher(each.mean(axis=0)), of_pairs, intervals=None
+    )
+    within = compare_outer_within_rounds(matrix, each, rounds, of_pairs, alpha=ALPHA / DESIGNS)
+    return shorter(compare(alpha=ALPHA / DESIGNS), within), compare(alpha=ALPHA)

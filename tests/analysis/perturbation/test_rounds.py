@@ -1,0 +1,161 @@
+"""Comparisons within rounds: against the textbook, and where runs share what their rounds vary."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from unperturbed.analysis.perturbation.compare import compare_runs
+from unperturbed.analysis.perturbation.compare_outer import compare_outer_runs, pair_variance, reference_outer_rho
+from unperturbed.analysis.perturbation.correlation import FloatArray, fisher, from_fisher
+from unperturbed.analysis.perturbation.rounds import (
+    DESIGNS,
+    compare_outer_within_rounds,
+    compare_within_rounds,
+    find_partners,
+    shorter,
+)
+from unperturbed.collectors.data import Metric, Trace
+
+ALPHA, ROUNDS = 0.05, 10
+
+
+def in_rounds(
+    rng: np.random.Generator, *, shared: float, spread: float = 0.2, r: int = 5, fall: float = 0.0, metrics: int = 3
+) -> tuple[FloatArray, FloatArray, np.ndarray]:
+    """Draw ρ of ten reference runs and of r checked ones in rounds of theirs, on Fisher's scale around .8."""
+    rounds = rng.choice(ROUNDS, r, replace=False)
+    common = rng.standard_normal((ROUNDS, metrics))
+    own = rng.standard_normal((ROUNDS + r, metrics))
+    mixed = np.sqrt(shared) * np.concatenate([common, common[rounds]]) + np.sqrt(1 - shared) * own
+    reference, observed = fisher(0.8) + spread * mixed[:ROUNDS], fisher(0.8 - fall) + spread * mixed[ROUNDS:]
+    return from_fisher(reference), from_fisher(observed), rounds
+
+
+def test_the_p_value_is_that_of_the_paired_t_test() -> None:
+    rng = np.random.default_rng(1)
+    reference, observed, rounds = in_rounds(rng, shared=0.5)
+    compared = compare_within_rounds(reference, observed, rounds, alpha=ALPHA)
+    expected = stats.ttest_rel(fisher(observed), fisher(reference[rounds]))
+    # Beside the differences' error, the level's is counted, of which a change so small has almost nothing.
+    assert compared.p == pytest.approx(expected.pvalue, rel=0.05)
+    assert (compared.p >= expected.pvalue - 1e-12).all()
+    assert np.sign(compared.effect) == pytest.approx(np.sign(expected.statistic))
+
+
+def test_outer_values_are_held_against_the_other_runs_of_the_baseline() -> None:
+    """By loops: both runs of a round meet every baseline run but that of their own round."""
+    rng = np.random.default_rng(2)
+    k, r = 6, 5
+    matrix = rng.normal(1, 0.1, (k, k, 2))
+    matrix[np.arange(k), np.arange(k)] = 0
+    each = rng.normal(1, 0.1, (k, r, 2))
+    rounds = np.array([4, 0, 1, 5, 2])
+    compared = compare_outer_within_rounds(matrix, each, rounds, np.zeros(2), alpha=ALPHA)
+    for metric in range(2):
+        level = np.mean([np.mean([matrix[i, j, metric] for i in range(k) if i != j]) for j in range(k)])
+        change = np.mean(
+            [
+                np.mean([each[i, at, metric] - matrix[i, own, metric] for i in range(k) if i != own])
+                for at, own in enumerate(rounds)
+            ]
+        )
+        assert compared.effect[metric] == pytest.approx(from_fisher(level + change) - from_fisher(level))
+
+
+def test_what_rounds_share_makes_intervals_shorter_and_a_fall_visible() -> None:
+    rng = np.random.default_rng(3)
+    wins = []
+    for _ in range(40):
+        reference, observed, rounds = in_rounds(rng, shared=0.99, fall=0.07)
+        alone = compare_runs(reference, observed, intervals=None, alpha=ALPHA)
+        both = shorter(
+            compare_runs(reference, observed, intervals=None, alpha=ALPHA / DESIGNS),
+            compare_within_rounds(reference, observed, rounds, alpha=ALPHA / DESIGNS),
+        )
+        assert (both.high - both.low <= 0.7 * (alone.high - alone.low)).all()
+        wins.append(((both.p < ALPHA).mean(), (alone.p < ALPHA).mean()))
+    found, alone_found = np.mean(wins, axis=0)
+    assert found > 0.9 > 0.3 > alone_found
+
+
+@pytest.mark.parametrize("shared", [0.0, 0.5, 0.9, 0.99])
+def test_unchanged_runs_are_rarely_called_changed(shared: float) -> None:
+    rng = np.random.default_rng([4, round(100 * shared)])
+    p = []
+    for _ in range(400):
+        reference, observed, rounds = in_rounds(rng, shared=shared)
+        both = shorter(
+            compare_runs(reference, observed, intervals=None, alpha=ALPHA / DESIGNS),
+            compare_within_rounds(reference, observed, rounds, alpha=ALPHA / DESIGNS),
+        )
+        p.append(both.p)
+    assert (np.array(p) <= ALPHA).mean() < ALPHA + 0.01
+
+
+def test_of_each_coefficient_the_shorter_interval_and_its_p_value_are_taken() -> None:
+    rng = np.random.default_rng(5)
+    reference, observed, rounds = in_rounds(rng, shared=0.6, metrics=40)
+    all_runs = compare_runs(reference, observed, intervals=None, alpha=ALPHA / DESIGNS)
+    within = compare_within_rounds(reference, observed, rounds, alpha=ALPHA / DESIGNS)
+    both = shorter(all_runs, within)
+    taken = 0
+    for at in range(40):
+        of = min((all_runs, within), key=lambda one: one.high[at] - one.low[at])
+        taken += of is within
+        assert (both.low[at], both.high[at], both.effect[at]) == (of.low[at], of.high[at], of.effect[at])
+        assert both.p[at] == min(1, DESIGNS * of.p[at])
+        assert both.p_beyond(0.1)[at] == pytest.approx(DESIGNS * of.p_beyond(0.1)[at])
+    assert 0 < taken < 40
+
+
+def test_differences_that_are_all_equal_do_not_say_that_every_round_would_be() -> None:
+    """The baseline has three values; five rounds of one of them say little of the others."""
+    reference = from_fisher(fisher(0.8) + np.repeat([0.0, 0.1, 0.5], [5, 3, 2])[:, None])
+    compared = compare_within_rounds(reference, from_fisher(fisher(reference[:8]) - 0.01), np.arange(8), alpha=ALPHA)
+    independent = 2 * fisher(reference[:8]).var(axis=0, ddof=1)
+    assert compared.standard_error == pytest.approx(np.sqrt(independent / 16 / 8), rel=0.03)
+
+
+def _trace(block: int | None, pad: int) -> Trace:
+    return Trace.from_columns(
+        [Metric("a", "simulated", source="callgrind")],
+        {"a": np.arange(40)},
+        begin_ns=np.arange(40),
+        end_ns=np.arange(1, 41),
+        attributes={} if block is None else {"block": block, "environment_pad_bytes": pad},
+    )
+
+
+def test_partners_are_the_reference_runs_of_the_same_rounds() -> None:
+    reference = [_trace(block, 10 * block) for block in (3, 0, 1, 2, 4, 5)]
+    checked = [_trace(block, 10 * block) for block in (0, 2, 3, 5, 4)]
+    partners = find_partners(reference, checked)
+    assert partners is not None
+    assert partners.tolist() == [1, 3, 0, 5, 4]
+    assert find_partners(reference, checked[:4]) is None, "too few rounds"
+    assert find_partners(reference[1:], checked) is None, "a round without its reference run"
+    assert find_partners(reference, [*checked[:4], _trace(4, 7)]) is None, "another size of the environment"
+    assert find_partners(reference, [*checked[:4], checked[0]]) is None, "two runs of a round"
+    assert find_partners([_trace(None, 0)] * 6, [_trace(None, 0)] * 5) is None, "traces of another tool"
+
+
+def test_an_outer_comparison_without_a_change_is_calibrated() -> None:
+    rng = np.random.default_rng(6)
+    p = []
+    for _ in range(300):
+        run = 0.1 * rng.standard_normal((ROUNDS + 5, 1))
+        rounds = rng.choice(ROUNDS, 5, replace=False)
+        run[ROUNDS:] = 0.95 * run[rounds] + 0.03 * rng.standard_normal((5, 1))
+        pair = 0.1 * rng.standard_normal((ROUNDS, ROUNDS, 1))
+        matrix = 1 + run[:ROUNDS, None] + run[None, :ROUNDS] + (pair + pair.transpose(1, 0, 2)) / 2
+        matrix[np.arange(ROUNDS), np.arange(ROUNDS)] = 0
+        each = 1 + run[:ROUNDS, None] + run[None, ROUNDS:] + 0.1 / np.sqrt(2) * rng.standard_normal((ROUNDS, 5, 1))
+        shared = pair_variance(matrix)
+        all_runs = compare_outer_runs(
+            reference_outer_rho(matrix), from_fisher(each.mean(axis=0)), shared, intervals=None, alpha=ALPHA / DESIGNS
+        )
+        within = compare_outer_within_rounds(matrix, each, rounds, shared, alpha=ALPHA / DESIGNS)
+        p.append(shorter(all_runs, within).p)
+    assert (np.array(p) <= ALPHA).mean() < ALPHA + 0.02
