@@ -101,7 +101,7 @@ validate:
 	$(python) -m pytest -m long
 	$(python) docs/evidence/nodes.py --campaigns 4000 --families 1000 --seed 1
 	$(python) docs/evidence/held_back.py --draws 10 --seed 1
-	$(python) docs/evidence/quickstart.py --campaigns 3 --seed 1
+	$(python) docs/evidence/quickstart.py --campaigns 20 --seed 1 --busy 4
 	$(python) docs/evidence/partition.py --trials 1000 --seed 1
 	$(python) -m experiments.perturbation.evaluate
 	$(python) -m experiments.perturbation.interaction

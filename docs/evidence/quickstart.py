@@ -1,8 +1,9 @@
 """How stable the quickstart's verdicts are: the same campaign several times, each with another seed.
 
-    python docs/evidence/quickstart.py [--campaigns 5] [--seed 1] [--folder FOLDER]
+    python docs/evidence/quickstart.py [--campaigns 5] [--seed 1] [--busy 4] [--folder FOLDER]
 
-Writes docs/evidence/quickstart.md beside itself. Campaigns that the folder holds already are only judged again.
+Writes docs/evidence/quickstart.md beside itself. With `--busy`, as many campaigns more are made beside so many
+processes that never wait. Campaigns that the folder holds already are only judged again.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -32,14 +35,28 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--campaigns", type=int, default=5)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--busy", type=int, default=0, help="processes beside a second set of campaigns")
     parser.add_argument("--folder", type=Path, help="where campaigns are kept (a temporary one)")
     arguments, made = parser.parse_args(), made_by()
     found = []
     with tempfile.TemporaryDirectory() as name:
-        for seed in range(arguments.seed, arguments.seed + arguments.campaigns):
-            found.append(_campaign((arguments.folder or Path(name)) / f"seed-{seed}", seed))
-            print(f"seed {seed}: {found[-1]['seconds']:.0f} s", file=sys.stderr)
+        for busy in dict.fromkeys((0, arguments.busy)):
+            for seed in range(arguments.seed, arguments.seed + arguments.campaigns):
+                with _beside(busy):
+                    made_one = _campaign((arguments.folder or Path(name)) / f"seed-{seed}-beside-{busy}", seed)
+                found.append({**made_one, "busy": busy})
+                print(f"seed {seed} beside {busy}: {made_one['seconds']:.0f} s", file=sys.stderr)
     (HERE / "quickstart.md").write_text(_page(found, made))
+
+
+@contextmanager
+def _beside(count: int) -> Iterator[None]:
+    """Keep so many processes busy meanwhile."""
+    with ExitStack() as stack:
+        for _ in range(count):
+            process = stack.enter_context(subprocess.Popen([sys.executable, "-c", "while True: pass"]))
+            stack.callback(process.kill)
+        yield
 
 
 def _campaign(folder: Path, seed: int) -> dict[str, Any]:
@@ -73,7 +90,7 @@ def _campaign(folder: Path, seed: int) -> dict[str, Any]:
 def _page(found: list[dict[str, Any]], made: str) -> str:
     names = [verdict["configuration"] for verdict in found[0]["verdicts"]]
     rows = [
-        f"| {result['seed']} | {_intervals(result)} | "
+        f"| {result['seed']} | {result['busy'] or '–'} | {_intervals(result)} | "
         + " | ".join(_cell(verdict) for verdict in result["verdicts"])
         + f" | {result['exit_code']} |"
         for result in found
@@ -89,18 +106,19 @@ def _page(found: list[dict[str, Any]], made: str) -> str:
     lines = [
         "# The quickstart, again and again",
         "",
-        f"The campaign of `experiments/quickstart/quickstart.yaml`, {len(found)} times, each with another seed: "
+        f"The campaign of `experiments/quickstart/quickstart.yaml`, {len(found)} times, with several seeds: "
         f"other order, other sizes of the",
         "environment. Counters are simulated by callgrind. ✓ unperturbed, ✗ perturbed, ~ shifted, ? undecided, "
         "counts of pairs and metrics.",
         "",
-        "**What changed on this page, and why.** Since November 2026 outer changes are compared on Fisher's scale, "
-        "with the spread that runs have at their level of agreement, and the page names a commit of this history.",
+        "**What changed on this page, and why.** Since 27 November 2026 simulated runs are cut at equal work and "
+        "compared within rounds, and the tolerance is 0.1 in place of 0.25. Intervals of CPU time, cut by ticks of 4 ms, had "
+        "numbered 150 to 209 and left comparisons of `front` undecided beside other work.",
         "",
         f"**{_agreement(found)}**",
         "",
-        f"| seed | intervals a baseline run | {' | '.join(names)} | exit code |",
-        f"|---|---|{'---|' * len(names)}---|",
+        f"| seed | busy processes beside it | intervals a baseline run | {' | '.join(names)} | exit code |",
+        f"|---|---|---|{'---|' * len(names)}---|",
         *rows,
         "",
         "Changes that were called perturbed, and in how many of the campaigns:",

@@ -120,7 +120,7 @@ def test_a_program_that_crashes(tmp_path: Path) -> None:
 
 def test_a_program_that_ends_before_the_first_interval(tmp_path: Path) -> None:
     spec = write_spec(tmp_path, **PLAIN, program__run="{build}/phases 1", measure__interval="2 s")
-    _refused(unperturbed(tmp_path, "run", spec), 1, "the pilot run has 1 interval of", "shorter interval")
+    _refused(unperturbed(tmp_path, "run", spec), 1, "the pilot run has 0 intervals of", "shorter interval")
 
 
 def test_a_program_whose_result_changes_from_run_to_run(tmp_path: Path) -> None:
@@ -201,7 +201,7 @@ def test_help_lists_the_commands_and_exit_codes(tmp_path: Path) -> None:
 def test_a_campaign_inside_its_own_source_is_not_copied_into_itself(tmp_path: Path) -> None:
     spec = write_spec(tmp_path, **PLAIN, program__run="{build}/phases 1", measure__interval="2 s")
     inside = tmp_path / "phases" / "campaigns" / "here"
-    _refused(unperturbed(tmp_path, "run", spec, "--campaign", inside), 1, "the pilot run has 1 interval of")
+    _refused(unperturbed(tmp_path, "run", spec, "--campaign", inside), 1, "the pilot run has 0 intervals of")
     assert not list(inside.glob("builds/*/src/campaigns/here"))
 
 
