@@ -44,31 +44,37 @@ class Server:
     # bursts, burst_length: Share of runs that are faster for a while, and the share of the run that this lasts.
     bursts: float = 0.3
     burst_length: float = 0.1
+    vary: float = 0.0  # By which share the number of requests may leave `requests`, from run to run
+    hits: tuple[float, float] = (0.0, 0.0)  # Least and largest share of a run's requests that need no last step
     slow: float = 1.0  # By what a phase takes longer
     everything: bool = True  # Whether all steps are slower in the phase, or the last one alone
 
     def run(self, seed: int, phase: tuple[float, float] = (0, 0)) -> EventTrace:
         """Return the log of a run, slow between two shares of its requests."""
         random = np.random.default_rng(seed)
-        wandering = list(accumulate(random.normal(0, 0.04, self.requests), lambda old, new: self.memory * old + new))
+        own_count = np.random.default_rng([seed, 2])
+        requests = round(self.requests * (1 + own_count.uniform(-self.vary, self.vary)))
+        wandering = list(accumulate(random.normal(0, 0.04, requests), lambda old, new: self.memory * old + new))
         speed = random.choice([0.0, -0.5]) + random.normal(0, 0.03) + wandering
-        speed += self.drift * np.linspace(0, 1, self.requests)
+        speed += self.drift * np.linspace(0, 1, requests)
         if random.random() < self.bursts:
-            start = int(random.integers(0, int((1 - self.burst_length) * self.requests)))
-            speed[start : start + int(self.burst_length * self.requests)] -= 0.42
+            start = int(random.integers(0, int((1 - self.burst_length) * requests)))
+            speed[start : start + int(self.burst_length * requests)] -= 0.42
         own = self.steps == len(_STEPS)
         usual = np.array(list(_STEPS.values())) if own else np.full(self.steps, _REQUEST_MS / self.steps)
         names = list(_STEPS) if own else [f"part{step}: done" for step in range(self.steps)]
-        times = usual * np.exp(speed)[:, None] * _TAILS[self.tail](random, (self.requests, self.steps))
-        first, end = (round(share * self.requests) for share in phase)
+        times = usual * np.exp(speed)[:, None] * _TAILS[self.tail](random, (requests, self.steps))
+        first, end = (round(share * requests) for share in phase)
         times[first:end, slice(None) if self.everything else -1] *= self.slow
-        accepted = random.choice([0.002, 0.003], (self.requests, 1))
-        replied = 0.001 * random.lognormal(2, 1, (self.requests, 1))
-        events = np.tile(np.arange(1, self.steps + 3, dtype=np.int32), self.requests)
+        accepted = random.choice([0.002, 0.003], (requests, 1))
+        replied = 0.001 * random.lognormal(2, 1, (requests, 1))
+        events = np.tile(np.arange(1, self.steps + 3, dtype=np.int32), (requests, 1))
+        needed = np.ones(events.shape, dtype=bool)
+        needed[:, self.steps] = own_count.random(requests) >= own_count.uniform(*self.hits)
         types = ("server: start", "net: accept connection", *names, "net: reply sent")
         return EventTrace(
-            np.round(1e6 * np.cumsum([0, *np.hstack((accepted, times, replied)).ravel()])).astype(np.int64),
-            np.insert(events, 0, 0),
+            np.round(1e6 * np.cumsum([0, *np.hstack((accepted, times, replied))[needed]])).astype(np.int64),
+            np.insert(events[needed], 0, 0),
             tuple(EventType.from_name(name) for name in types),
             "ns",
             f"run-{seed}",
@@ -88,6 +94,9 @@ SERVERS: Mapping[str, Server] = {
     "30 steps": Server(steps=30),
     "60 requests": Server(requests=60),
     "1,000 requests": Server(requests=1000),
+    "210 to 390 requests": Server(requests=300, vary=0.3),
+    "a fifth to a half need no query": Server(requests=300, hits=(0.2, 0.5)),
+    "both": Server(requests=300, vary=0.3, hits=(0.2, 0.5)),
 }
 REFERENCES = (3, 10)
 PHASES: tuple[tuple[str, float | None], ...] = (
@@ -98,6 +107,11 @@ PHASES: tuple[tuple[str, float | None], ...] = (
     ("log-normal times, σ = 0.5", None),
     ("three runs of ten are faster for a third", 2.0),
     ("three runs of ten are faster for a third", None),
+    *(
+        (name, slow)
+        for name in ("210 to 390 requests", "a fifth to a half need no query", "both")
+        for slow in (1.5, 2.0, 2.7)
+    ),
 )
 """Servers and by how many times a phase is slower; None for the smallest change that a clean run states."""
 
