@@ -1,10 +1,10 @@
 """False alarms and power of the kind `slow phase`, on simulated logs of a server.
 
-    python -m experiments.diagnosis.slow_phases [--logs N]
+    python -m experiments.diagnosis.slow_phases [--logs N] [--traces FOLDER]
 
 A server answers requests: it accepts, parses, queries and replies. Its machine is fast or slow for a whole run,
 wanders, and is faster for a tenth of some runs, as in recorded logs of good runs. Prints two tables in
-Markdown.
+Markdown; with a folder of `record.py`, how many slow phases are found that are planted in its good logs.
 """
 
 from __future__ import annotations
@@ -13,11 +13,13 @@ import argparse
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import accumulate
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from experiments.common.tables import markdown_table, right
+from experiments.diagnosis.record import good_runs
 from unperturbed.analysis.diagnosis import EventTrace, EventType, SlowPhase
 from unperturbed.analysis.diagnosis.comparison import compare
 
@@ -99,6 +101,8 @@ SERVERS: Mapping[str, Server] = {
     "both": Server(requests=300, vary=0.3, hits=(0.2, 0.5)),
 }
 REFERENCES = (3, 10)
+PLANTED = (1.0, 1.5, 2.0, 2.7)
+"""By how many times a third of a recorded log is made slower; 1 leaves it as it is."""
 PHASES: tuple[tuple[str, float | None], ...] = (
     ("as recorded", 1.5),
     ("as recorded", 2.0),
@@ -156,11 +160,43 @@ def power(logs: int) -> Iterator[tuple[str, ...]]:
             yield f"{name}: {what}, {times}", *(_shown(one, logs) for one in rates)
 
 
+def slowed(trace: EventTrace, first: float, end: float, times: float) -> EventTrace:
+    """Return a trace whose time passes so many times slower between two shares of its events."""
+    edges = trace.since_start[np.round(np.array([0.0, first, end, 1.0]) * (len(trace) - 1)).astype(int)]
+    longer = np.cumsum([0.0, *np.diff(edges) * (1.0, times, 1.0)])
+    stamps = np.round(np.interp(trace.since_start, edges, longer)).astype(np.int64)
+    return EventTrace(stamps, trace.events, trace.types, trace.unit, trace.name, trace.reading)
+
+
+def recorded_table(folder: Path) -> list[str]:
+    """Return how many good logs of `record.py` are said to have a slow phase, and of those in which one is planted."""
+    said: dict[tuple[str, int], list[int]] = {}
+    for runs in good_runs(folder):
+        pipeline = Path(runs[0].name).name.split("-")[0]
+        for references in REFERENCES:
+            random = np.random.default_rng(references)
+            counts = said.setdefault((pipeline, references), [0] * (1 + len(PLANTED)))
+            for number, trace in enumerate(runs):
+                others = [runs[place] for place in random.permutation(len(runs)) if place != number][:references]
+                first = random.uniform(0, 2 / 3)
+                counts[0] += 1
+                for place, times in enumerate(PLANTED, 1):
+                    one = slowed(trace, first, first + 1 / 3, times)
+                    counts[place] += SlowPhase().find(compare(others, one)) is not None
+    heads = right("references", "logs", "as recorded", *(f"{one:g} times" for one in PLANTED[1:]))
+    return markdown_table(["pipeline", *heads], [(*group, *counts) for group, counts in said.items()])
+
+
 def main() -> None:
     """Simulate and print both tables, each row when it is known."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--logs", type=int, default=400, help="simulated logs of each cell (400)")
-    logs = parser.parse_args().logs
+    parser.add_argument("--traces", type=Path, help="folder of the recorder")
+    arguments = parser.parse_args()
+    if arguments.traces:
+        print("\n".join(recorded_table(arguments.traces)))
+        return
+    logs = arguments.logs
     heads = right(*(f"{one} references" for one in REFERENCES))
     for head, rows in (("runs with a slow phase", power(logs)), ("good runs", alarms(logs))):
         print("\n".join(markdown_table([head, *heads], [])), flush=True)

@@ -118,20 +118,21 @@ class MissingType(Kind):
         """Return the number of parts in which a type must occur in every reference.
 
         The rate of a Poisson process has a gamma distribution after n references (Jeffreys' prior), by which none
-        occurs in another run with probability (n / (n + 1)) ** (sum + 1/2). The sum is divided by the most that the
-        variance may exceed the mean.
+        occurs in another run with probability (n / (n + 1)) ** (sum + 1/2). Where the variance may be φ times the mean,
+        rates differ between runs; a negative binomial's logarithm of no event is ln φ / (φ - 1) times a Poisson's.
         """
         references, types = len(comparison.references), int((comparison.lowest > 0).sum())
         needed = math.log(max(1, types) / self.alpha) / math.log1p(1 / references) - 0.5
-        squares = float(((parts - parts.mean()) ** 2).sum()) / special.chdtri(references - 1, 1 - _UNLIKELY)
-        dispersion = max(1.0, squares / float(parts.mean()))
-        return float(self.strictness * max(dispersion * needed / references, comparison.floor_factor * floor))
+        variance = float(((parts - parts.mean()) ** 2).sum()) / special.chdtri(references - 1, 1 - _UNLIKELY)
+        beyond = variance / float(parts.mean()) - 1
+        weaker = beyond / math.log1p(beyond) if beyond > 0 else 1.0
+        return float(self.strictness * max(weaker * needed / references, comparison.floor_factor * floor))
 
 
 def occupied(comparison: Comparison) -> dict[int, Floats]:
     """Return in how many parts of each reference missing types occur, by type: shape (references,).
 
-    Of each reference only as much counts as the trace has, by the events of the types that it has.
+    Of each reference only as much counts as the trace has: by its time, and by the events of the types that it has.
     """
     new = {unnumbered(comparison.types[number]) for number in np.flatnonzero(comparison.new).tolist()}
     # The same under another number, as threads and pads get them in any order, is not missing.
@@ -145,7 +146,11 @@ def occupied(comparison: Comparison) -> dict[int, Floats]:
     there = comparison.observed.counts > 0
     here = float(comparison.observed.counts[there].sum())
     reached = min(1.0, here / max(1.0, float(min(one.counts[there].sum() for one in comparison.references))))
-    ends = [one.trace.since_start[math.ceil(reached * len(one.trace)) - 1] for one in comparison.references]
+    lasts = comparison.observed.trace.duration / min(one.trace.duration for one in comparison.references)
+    ends = [
+        min(one.trace.since_start[math.ceil(reached * len(one.trace)) - 1], lasts * one.trace.duration)
+        for one in comparison.references
+    ]
     parts = {}
     for number in numbers:
         counted = []
