@@ -315,10 +315,13 @@ def _require_choice(references: Sequence[EventTrace], distances: Sequence[str], 
 
 
 def _too_coarse(comparison: Comparison) -> str:
-    """Return why nothing but a crash can be seen in logs without detail; empty where they have it."""
+    """Return why nothing that needs regular events can be seen in logs without detail; empty where they have it."""
     traces = [one.trace for one in [*comparison.references, comparison.observed]]
     if any(one.reading and one.reading.is_too_coarse for one in traces):
-        return "a log has no event of the level DEBUG or finer, so only a crash can be seen; record with GST_DEBUG=*:5"
+        return (
+            "a log has no event of the level DEBUG or finer, so only a crash or a missing event type can be seen; "
+            "record with GST_DEBUG=*:5"
+        )
     return ""
 
 

@@ -23,7 +23,7 @@ _DETAIL = frozenset({"MEMDUMP", "TRACE", "LOG", "VERBOSE", "DEBUG", "INFO"})
 """Levels that a recording with less detail leaves out."""
 _UNLIKELY = 0.05
 """Probability that counts vary as little among references as they do, by which their dispersion is bounded."""
-_PARTS_UNIT = "of the parts of every reference have it"
+_PARTS_UNIT = "of the hundredths of every reference's time have it"
 
 
 @dataclass(frozen=True)
@@ -102,11 +102,12 @@ class MissingType(Kind):
         return (
             Visible(
                 self.name,
-                "a type without any event, though about equally often",
+                "an event type that never occurs",
                 (math.floor(size) + 1) / PARTS,
-                f"{_PARTS_UNIT} (hundredths of its time)",
+                _PARTS_UNIT,
                 floor / PARTS,
                 self._threshold(comparison, np.full(len(comparison.references), PARTS), 0.0) / PARTS,
+                "types that vary from reference to reference must occur more often",
             ),
         )
 
