@@ -45,6 +45,7 @@ from unperturbed.analysis.diagnosis.kinds import Kind, anomaly_kinds
 from unperturbed.analysis.diagnosis.kinds.crash import Crash
 from unperturbed.analysis.diagnosis.kinds.delays import Desynchronisation, SlowStreaming
 from unperturbed.analysis.diagnosis.kinds.lost_events import LostEvents
+from unperturbed.analysis.diagnosis.kinds.missing_type import MissingType
 from unperturbed.analysis.diagnosis.kinds.slow_phase import SlowPhase
 from unperturbed.analysis.diagnosis.reading import read_events
 from unperturbed.analysis.diagnosis.reading.formats import LineParser, LogFormat, PlainFormat, log_formats
@@ -71,6 +72,7 @@ __all__ = [
     "LineParser",
     "LogFormat",
     "LostEvents",
+    "MissingType",
     "OccurrenceDistance",
     "Operation",
     "PaperDistance",

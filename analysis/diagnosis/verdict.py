@@ -251,11 +251,13 @@ def diagnose(
         if as_paper and first_only and computed[-1].value > 0:
             break
     wanted = [] if as_paper else list(anomaly_kinds().values() if kinds is None else kinds)
-    too_little = _too_little(comparison)
+    too_coarse, nothing_steady = _too_coarse(comparison), _nothing_steady(comparison)
+    too_little = too_coarse or nothing_steady
     untold: list[Visible] = []
     if too_little and wanted:
-        untold = [_untold(kind, too_little) for kind in wanted if kind.needs_regular_events]
-        wanted = [kind for kind in wanted if not kind.needs_regular_events]
+        blind = [one for one in wanted if one.needs_regular_events and not (one.counts_may_vary and not too_coarse)]
+        untold = [_untold(kind, too_little) for kind in blind]
+        wanted = [kind for kind in wanted if kind not in blind]
         notes.append(too_little)
     findings, visible, names = _looked_for(wanted, comparison, first_only=first_only)
     verdict: Verdict = "undecided" if findings or (too_little and not as_paper) else "clean"
@@ -312,14 +314,25 @@ def _require_choice(references: Sequence[EventTrace], distances: Sequence[str], 
         raise ValueError('method="paper" needs a distance')
 
 
-def _too_little(comparison: Comparison) -> str:
-    """Return why nothing but a crash can be seen; empty where there is enough."""
+def _too_coarse(comparison: Comparison) -> str:
+    """Return why nothing that needs regular events can be seen in logs without detail; empty where they have it."""
     traces = [one.trace for one in [*comparison.references, comparison.observed]]
     if any(one.reading and one.reading.is_too_coarse for one in traces):
-        return "a log has no event of the level DEBUG or finer, so only a crash can be seen; record with GST_DEBUG=*:5"
-    if not comparison.streams:
-        return "no event type recurs steadily in the references, so only a crash can be seen; give longer traces"
+        return (
+            "a log has no event of the level DEBUG or finer, so only a crash or a missing event type can be seen; "
+            "record with GST_DEBUG=*:5"
+        )
     return ""
+
+
+def _nothing_steady(comparison: Comparison) -> str:
+    """Return why neither lost events nor delays can be seen; empty where streams show them."""
+    if comparison.streams:
+        return ""
+    return (
+        "no event type recurs steadily in the references, so lost events and delays cannot be seen; give longer traces "
+        "of equal work"
+    )
 
 
 def _notes(comparison: Comparison) -> list[str]:
@@ -334,7 +347,7 @@ def _notes(comparison: Comparison) -> list[str]:
         if reading and reading.lost_events:
             notes.append(f"{one.trace.name}: the tracer itself lost {reading.lost_events:,} events")
     if comparison.new_errors.any() and not (comparison.endings & comparison.missing).any():
-        reached = comparison.endings.any() and not _too_little(comparison)
+        reached = comparison.endings.any() and not (_too_coarse(comparison) or _nothing_steady(comparison))
         end = ", and the end was reached all the same" if reached else ""
         notes.append(f"errors are logged that no reference has{end}")
     ratio = comparison.observed.trace.duration / max(1.0, comparison.duration)

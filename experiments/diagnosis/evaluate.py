@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import gzip
-import json
 import re
 import sys
 import time
@@ -27,7 +26,8 @@ from rapidfuzz.distance import Indel
 from experiments.common.evaluation import EVIDENCE, fill_page
 from experiments.common.provenance import made_by
 from experiments.common.tables import markdown_table, right
-from experiments.diagnosis.record import PAPERS
+from experiments.diagnosis import missing_types, slow_phases
+from experiments.diagnosis.record import PAPERS, WITH_OBJECTS, read_rows
 from experiments.diagnosis.shown import CUT, DESYNCHRONISED, LOST, SLOW
 from unperturbed.analysis.alignment import dtw_cost
 from unperturbed.analysis.diagnosis import (
@@ -42,8 +42,6 @@ from unperturbed.analysis.diagnosis import (
 
 HERE = Path(__file__).parent
 _GSTREAMER = re.compile(r"GStreamer Core Library version ([\d.]+)")
-WITH_OBJECTS = ("level", "function", "object", "word")
-"""What tells events apart for the diagnosis: without the object two sinks are one."""
 KINDS = tuple(anomaly_kinds())
 """What the diagnosis looks for; its page has a column for each."""
 MEASURED = (CUT, LOST, DESYNCHRONISED, SLOW)
@@ -77,11 +75,6 @@ class Diagnosed:
     def named_rightly(self) -> bool:
         """Tell whether a kind that was measured at the sinks is among those that the diagnosis names."""
         return bool(set(self.noticed) & set(self.kinds))
-
-
-def read_rows(folder: Path) -> list[dict[str, Any]]:
-    """Return the recorder's rows."""
-    return [json.loads(path.read_text()) for path in sorted(folder.glob("traces/*.json"))]
 
 
 def diagnose_all(folder: Path, rows: Sequence[dict[str, Any]], report: Callable[[str], None]) -> list[Diagnosed]:
@@ -257,8 +250,10 @@ def recorded(folder: Path, rows: Sequence[dict[str, Any]]) -> str:
     )
 
 
-def page(found: Sequence[Diagnosed], references: int, seconds: float, made: str) -> str:
-    """Return the page of evidence."""
+def page(
+    found: Sequence[Diagnosed], references: int, seconds: float, made: str, planted: dict[str, list[str]] | None = None
+) -> str:
+    """Return the page of evidence; `planted` has the tables of what is planted in logs, by name."""
     clean = [one for one in found if one.is_clean]
     noticeable = [one for one in found if one.noticed]
     quiet = [one for one in found if not one.is_clean and not one.noticed]
@@ -279,6 +274,7 @@ def page(found: Sequence[Diagnosed], references: int, seconds: float, made: str)
         other_ways=other_ways(found),
         table_2=table_2(found),
         missed=missed(found),
+        **(planted or {"missing_types": [], "planted_phases": []}),
         seconds=seconds,
         made=made,
     )
@@ -299,7 +295,12 @@ def main() -> None:
     found = diagnose_all(folder, rows, lambda line: print(line, file=sys.stderr))
     target = EVIDENCE / "diagnosis.md"
     references = sum(row["role"] == "reference" for row in rows)
-    target.write_text(page(found, references, time.process_time() - started, made), encoding="utf-8")
+    planted = {
+        "missing_types": missing_types.table(missing_types.LOGS, folder),
+        "planted_phases": slow_phases.recorded_table(folder),
+    }
+    seconds = time.process_time() - started
+    target.write_text(page(found, references, seconds, made, planted), encoding="utf-8")
     print(f"written: {target}")
 
 

@@ -17,6 +17,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatch
@@ -39,6 +40,8 @@ PAGE = EVIDENCE / "diagnosis_cases.md"
 """Where the further cases are."""
 PAPERS = ("level", "function", "word")
 """What tells events apart in the paper's data preparation, section IV-B."""
+WITH_OBJECTS = ("level", "function", "object", "word")
+"""What tells events apart for the diagnosis: without the object two sinks are one."""
 
 
 class NotAsPlannedError(RuntimeError):
@@ -291,6 +294,21 @@ def log_of(folder: Path, name: str) -> Path:
 def read_take(folder: Path, name: str, identity: tuple[str, ...] = PAPERS) -> EventTrace:
     """Read the log of a take."""
     return read_events(log_of(folder, name), identity=identity)
+
+
+def read_rows(folder: Path) -> list[dict[str, Any]]:
+    """Return the recorder's rows."""
+    return [json.loads(path.read_text()) for path in sorted(folder.glob("traces/*.json"))]
+
+
+def good_runs(folder: Path) -> Iterator[list[EventTrace]]:
+    """Yield the runs in which nothing was changed, references and clean ones, of each pipeline and clip."""
+    cells = defaultdict(list)
+    for row in read_rows(folder):
+        if row["role"] in ("reference", "clean"):
+            cells[row["pipeline"], row["clip"]].append(folder / row["log"])
+    for logs in cells.values():
+        yield [read_events(log, identity=WITH_OBJECTS) for log in logs]
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Kinds of anomaly: what a kind is, and what kinds share. Each module here has one or more of them.
 
-The paper, section II-B, names three: desynchronisation, player crash, slow streaming; lost events and slow phases are
-added here. It takes any distance above 0 for an anomaly, but clean runs of real pipelines are not at distance 0 of each
-other; so a kind measures the physical effect and compares it with the references' own noise.
+The paper, section II-B, names three: desynchronisation, player crash, slow streaming; missing event types, lost events
+and slow phases are added here. It takes any distance above 0 for an anomaly, but clean runs of real pipelines are not
+at distance 0 of each other; so a kind measures the physical effect and compares it with the references' own noise.
 
 A kind is a class of a module here, one by an entry point of another distribution in the group
 `unperturbed.anomaly_kinds`, or, to be used once, one that is given to `diagnose(kinds=…)`.
@@ -10,6 +10,7 @@ A kind is a class of a module here, one by an entry point of another distributio
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import fields, is_dataclass
@@ -38,12 +39,15 @@ class Kind(ABC):
         Kinds are searched for in this order: `--find` stops at the first one.
     needs_regular_events : bool, default True
         It cannot be found where no event type recurs in the references.
+    counts_may_vary : bool, default False
+        Such types need not recur in about the same number in every reference.
     """
 
     name: ClassVar[str]
     distance: ClassVar[DistanceName | None] = None
     rank: ClassVar[int] = 100
     needs_regular_events: ClassVar[bool] = True
+    counts_may_vary: ClassVar[bool] = False
 
     @abstractmethod
     def find(self, comparison: Comparison) -> Finding | None:
@@ -79,3 +83,8 @@ def where_of(events: Iterable[EventType]) -> tuple[str, str]:
     """Return plugin and element of the first event that has an element, or else of the first."""
     listed = sorted(events, key=lambda event: not event.element)  # stable
     return (listed[0].plugin, listed[0].element) if listed else ("", "")
+
+
+def unnumbered(event: EventType) -> str:
+    """Return a type's plugin and name without numbers, which threads and pads get in any order."""
+    return re.sub(r"\d+", "#", f"{event.plugin} {event.name}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -12,7 +11,7 @@ import numpy as np
 from unperturbed.analysis.diagnosis.comparison import Comparison, Floats, Stream
 from unperturbed.analysis.diagnosis.events import EventType
 from unperturbed.analysis.diagnosis.findings import CERTAIN_FACTOR, Finding, Visible, carriers_of
-from unperturbed.analysis.diagnosis.kinds import DistanceName, Kind, where_of
+from unperturbed.analysis.diagnosis.kinds import DistanceName, Kind, unnumbered, where_of
 from unperturbed.analysis.diagnosis.kinds.crash import Crash
 
 _USUAL_GAPS = 0.95
@@ -140,8 +139,8 @@ class LostEvents(Kind):
         """
         often: list[int] = np.flatnonzero(comparison.new & (comparison.observed.counts >= lost / 2)).tolist()
         # The same of another pad or queue, whose number depends on which thread came first, is not new.
-        known = {_unnumbered(comparison.types[number]) for number in np.flatnonzero(comparison.highest > 0).tolist()}
-        often = [number for number in often if _unnumbered(comparison.types[number]) not in known]
+        known = {unnumbered(comparison.types[number]) for number in np.flatnonzero(comparison.highest > 0).tolist()}
+        often = [number for number in often if unnumbered(comparison.types[number]) not in known]
         ends = {stream.name for stream in comparison.streams}
 
         def place(number: int) -> tuple[bool, int]:
@@ -158,7 +157,3 @@ class LostEvents(Kind):
         usual = float(np.quantile(np.diff(comparison.references[0].times(number)), _USUAL_GAPS))
         holes = np.flatnonzero(np.diff(here) > _HOLE * usual)
         return int(here[holes[0]]) if len(holes) else None
-
-
-def _unnumbered(kind: EventType) -> str:
-    return re.sub(r"\d+", "#", f"{kind.plugin} {kind.name}")

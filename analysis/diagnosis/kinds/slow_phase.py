@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import ClassVar
 
@@ -24,6 +24,8 @@ OF_TIME = 0.1
 """Share of the run's time that the waits for a type take, from which on the type is measured by itself."""
 _COMPLETE = 0.95
 """Share of a type's occurrences that a run must have: where events are lost, those that are left come later."""
+_COMPLETE_VARYING = 0.5
+"""The same of types whose counts vary among the references: a loss of half is told from chance."""
 _SOFTENED = 0.01
 """Share of the mean that is added to each time, so that the logarithm of a time near 0 tells nothing."""
 _OF_REST = 0.75
@@ -107,11 +109,15 @@ class Contrasts:
 
 
 def paces(comparison: Comparison) -> Contrasts | None:
-    """Return how long streams, and types that take much of the time, take; None where no stream recurs often enough."""
+    """Return how long streams, and types that take much of the time, take; None where nothing recurs often enough.
+
+    Streams need types of steady counts, so that nothing but time lies between their events. The wait for an event is
+    its own time, however many there are: each run has blocks of its own.
+    """
     if "paces" not in comparison.kept:
         measures = (*_streams(comparison), *_waits(comparison))
         comparison.kept["paces"] = None
-        if measures and not measures[0].is_wait:
+        if measures:
             blocks = np.array([_blocks(comparison, measure) for measure in measures])
             comparison.kept["paces"] = Contrasts(measures, blocks - np.median(blocks, axis=2, keepdims=True))
     kept: Contrasts | None = comparison.kept["paces"]
@@ -150,13 +156,14 @@ def _waits(comparison: Comparison) -> list[Measure]:
     return [
         Measure(comparison.types[number].name, number, float(of_time[number]), is_wait=True)
         for number in np.flatnonzero(of_time >= OF_TIME).tolist()
-        if comparison.steady[number] and _recurs_often(comparison, number) and comparison.recurs_throughout(number)
+        if _recurs_often(comparison, number) and comparison.recurs_throughout(number)
     ]
 
 
 def _recurs_often(comparison: Comparison, number: int) -> bool:
     lowest = int(comparison.lowest[number])
-    return lowest >= OFTEN and int(comparison.observed.counts[number]) >= _COMPLETE * lowest
+    complete = _COMPLETE if comparison.steady[number] else _COMPLETE_VARYING
+    return lowest >= OFTEN and int(comparison.observed.counts[number]) >= max(OFTEN, complete * lowest)
 
 
 def _blocks(comparison: Comparison, measure: Measure) -> Floats:
@@ -258,6 +265,7 @@ class SlowPhase(Kind):
     name: ClassVar[str] = "slow phase"
     distance: ClassVar[DistanceName] = "temporal"
     rank: ClassVar[int] = 50
+    counts_may_vary: ClassVar[bool] = True
 
     least: float = 0.75
     least_beside_others: float = 0.5
@@ -269,7 +277,10 @@ class SlowPhase(Kind):
         if all_paces is None:
             return None
         slower = [
-            one for look in self._looks(all_paces) for one in self._slower(*look) if _takes_longer(all_paces, one)
+            one
+            for look in self._looks(all_paces)
+            for one in self._slower(*look)
+            if _takes_longer(comparison, all_paces, one)
         ]
         if not slower:
             return None
@@ -344,11 +355,18 @@ class SlowPhase(Kind):
         return self.strictness * max(least, math.expm1((1 + 3 / references) * floor))
 
 
-def _takes_longer(all_paces: Contrasts, slower: _Slower) -> bool:
-    """Return whether a stream takes longer in a stretch, by half of what a slower event type adds to its time at least.
+def _takes_longer(comparison: Comparison, all_paces: Contrasts, slower: _Slower) -> bool:
+    """Return whether a stream, or a slower event type itself, comes later by half of what that adds to the time.
 
     In logs of several threads, other events may come between without anything being slower.
     """
+    if not slower.measure.is_wait:
+        return True
     streams = [place for place, one in enumerate(all_paces.measures) if not one.is_wait]
-    pace = float(all_paces.observed[streams, slower.stretch].max())
-    return not slower.measure.is_wait or pace >= math.log1p(slower.measure.share * slower.longer / 2)
+    pace = all_paces.observed[streams, slower.stretch].max(initial=-math.inf)
+    # Means: what comes by chance only comes at a pace that is too uneven for quartiles.
+    between = _blocks(comparison, replace(slower.measure, is_wait=False))
+    own = between[-1] - np.median(between[:-1] - between[:-1].mean(axis=1, keepdims=True), axis=0)
+    inside = slice(*STRETCHES[slower.stretch])
+    own_pace = own[inside].mean() - np.delete(own, inside).mean()
+    return float(max(pace, own_pace)) >= math.log1p(slower.measure.share * slower.longer / 2)

@@ -273,7 +273,9 @@ def logged(trace: EventTrace, levels: dict[str, int]) -> EventTrace:
 def test_a_log_with_too_little_detail_is_undecided_unless_it_crashed() -> None:
     coarse = [logged(one, {"INFO": 900}) for one in REFERENCES]
     told = diagnose(coarse, logged(play(1, pace=2), {"INFO": 900}))
-    assert (told.verdict, told.kinds) == ("undecided", (CRASH,))
+    assert told.verdict == "undecided"
+    assert CRASH in told.kinds
+    assert not {LOST, APART, SLOW, PHASE} & set(told.kinds)  # other kinds may need no regular events
     assert any("GST_DEBUG" in note for note in told.notes)
     assert diagnose(coarse, logged(play(1, stop_at=0.5), {"INFO": 900})).verdict == "anomalous"
     with pytest.raises(DataError, match="events of the level DEBUG"):

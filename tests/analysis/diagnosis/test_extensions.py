@@ -107,6 +107,7 @@ def test_a_format_of_another_distribution_is_compiled_ahead(toys: Path) -> None:
 def test_a_kind_of_another_distribution(toys: Path) -> None:
     assert list(anomaly_kinds()) == [
         "crash or truncation",
+        "missing event type",
         "lost events",
         "desynchronisation",
         "slow streaming",

@@ -63,6 +63,23 @@ def test_twice_the_time_is_found_wherever_it_begins(references: int, everything:
 
 
 @pytest.mark.parametrize("everything", [True, False])
+@pytest.mark.parametrize("name", ["210 to 390 requests", "a fifth to a half need no query", "both"])
+def test_twice_the_time_is_found_though_counts_vary_from_run_to_run(name: str, everything: bool) -> None:
+    assert rate(replace(SERVERS[name], slow=2.0, everything=everything), 6, 20) >= 0.9
+
+
+def test_a_slow_phase_is_found_where_nothing_is_steady_and_nothing_else_is_claimed() -> None:
+    server = SERVERS["both"]
+    good = [server.run(seed) for seed in range(1, 7)]
+    told = diagnose(good, replace(server, slow=2.7).run(9, (0.3, 0.7)))
+    assert (told.verdict, [one.kind for one in told.findings]) == ("anomalous", ["slow phase"])
+    assert any("lost events and delays cannot be seen" in note for note in told.notes)
+    untold = {one.kind for one in diagnose(good, server.run(9)).visible if one.size is None}
+    assert untold >= {"lost events", "desynchronisation", "slow streaming"}
+    assert "slow phase" not in untold
+
+
+@pytest.mark.parametrize("everything", [True, False])
 def test_a_change_of_the_stated_size_is_found(everything: bool) -> None:
     assert rate(replace(SERVER, everything=everything), 5, 30, as_stated=True) >= 0.9
 
@@ -113,7 +130,8 @@ def test_too_few_references_or_events_cannot_tell() -> None:
 def test_a_log_without_regular_events_tells_of_every_kind_but_a_crash_that_it_cannot_be_seen() -> None:
     short = [EventTrace.from_pairs([(0, "a:x"), (5, "a:y"), (9, "a:z")], unit="ms") for _ in range(3)]
     untold = {one.kind for one in diagnose(short, short[0]).visible if one.size is None}
-    assert untold == {"lost events", "desynchronisation", "slow streaming", "slow phase"}
+    assert untold >= {"lost events", "desynchronisation", "slow streaming", "slow phase"}
+    assert "crash or truncation" not in untold
 
 
 # What a clean verdict states
@@ -121,12 +139,18 @@ def test_a_log_without_regular_events_tells_of_every_kind_but_a_crash_that_it_ca
 
 def test_a_clean_verdict_states_what_could_have_been_seen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     clean = diagnose(GOOD, SERVER.run(7))
-    known = ["crash or truncation", "lost events", "desynchronisation", "slow streaming", "slow phase"]
+    known = [
+        "crash or truncation",
+        "missing event type",
+        "lost events",
+        "desynchronisation",
+        "slow streaming",
+        "slow phase",
+    ]
     assert [one.kind for one in clean.visible if one.kind in known] == [*known, "slow phase"]
     assert all(one.size is not None and (one.reason or one.least is not None) for one in clean.visible)
-    told = json.loads(json.dumps(clean.to_dict()))["visible"]
-    assert told[1]["kind"] == "lost events"
-    assert told[1]["size"] == pytest.approx(1 / 150)
+    told = {one["kind"]: one for one in json.loads(json.dumps(clean.to_dict()))["visible"]}
+    assert told["lost events"]["size"] == pytest.approx(1 / 150)
     paths = []
     for number, trace in enumerate([*GOOD, SERVER.run(7)]):
         paths.append(tmp_path / f"{number}.log")

@@ -73,7 +73,7 @@ def test_a_cell_is_diagnosed_and_told(recorded: Path) -> None:
         "rightly.**" in page
     )
     assert "| drop coded | 0.5 probability | 1 | 1 | 1 | 1 | 1 |" in page
-    assert "| lost events, noticeable | 1 | 0 | 0 | 1 | 0 | 1 | 0 | 0 | 0 |" in page
+    assert "| lost events, noticeable | 1 | 0 | 0 | 1 | 0 | 0 | 1 | 0 | 0 | 0 |" in page
     assert "… slow streaming | … slow phase |" in page
     assert "Made by hand. The evaluation took 1 s" in page
     assert "## Told wrongly\n\nNone." in page
