@@ -63,8 +63,8 @@ def compare_within_rounds(
     before, after = fisher(reference), fisher(observed)
     level, change = before.mean(axis=0), (after - before[partners]).mean(axis=0)
     moved = 1 - fisher_slope(from_fisher(level + change)) / fisher_slope(from_fisher(level))
-    unseen = moved**2 * before.var(axis=0, ddof=1) / len(before)
-    return _paired(level, before[partners], after, unseen, alpha)
+    left_out = moved**2 * before.var(axis=0, ddof=1) / len(before)
+    return _paired(level, before[partners], after, left_out, alpha)
 
 
 def compare_outer_within_rounds(
@@ -87,17 +87,17 @@ def compare_outer_within_rounds(
     after = (observed.sum(axis=0) - observed[partners, rows]) / (k - 1)
     level = before.mean(axis=0)
     follows = following(level, level + (after - before[partners]).mean(axis=0))
-    unseen = shared / (k - 1) ** 2 + (1 - follows) ** 2 * before.var(axis=0, ddof=1) / k
-    return _paired(level, before[partners], after, unseen, alpha)
+    left_out = shared / (k - 1) ** 2 + (1 - follows) ** 2 * before.var(axis=0, ddof=1) / k
+    return _paired(level, before[partners], after, left_out, alpha)
 
 
-def _paired(level: FloatArray, before: FloatArray, after: FloatArray, unseen: FloatArray, alpha: float) -> Comparison:
-    """Compare values on Fisher's scale, shape (r, m); differences do not show the variance `unseen` of their mean."""
+def _paired(level: FloatArray, before: FloatArray, after: FloatArray, left_out: FloatArray, alpha: float) -> Comparison:
+    """Compare values on Fisher's scale, shape (r, m); differences do not show the variance `left_out` of their mean."""
     r = len(before)
     independent = before.var(axis=0, ddof=1) + after.var(axis=0, ddof=1)
     variance = np.maximum((after - before).var(axis=0, ddof=1), np.maximum(_MOST_SHARED * independent, NO_SPREAD**2))
     freedom = np.full_like(variance, r - 1)
-    error = np.sqrt(variance / r + unseen)
+    error = np.sqrt(variance / r + left_out)
     errors = MeanErrors(np.zeros_like(error), error, freedom)
     means = level, level + (after - before).mean(axis=0)
     bounds = widest_bounds(*means, [errors], alpha)

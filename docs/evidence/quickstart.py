@@ -112,8 +112,8 @@ def _page(found: list[dict[str, Any]], made: str) -> str:
         "counts of pairs and metrics.",
         "",
         "**What changed on this page, and why.** Since 27 November 2026 simulated runs are cut at equal work and "
-        "compared within rounds, and the tolerance is 0.1 in place of 0.25. Intervals of CPU time, cut by ticks of 4 ms, had "
-        "numbered 150 to 209 and left comparisons of `front` undecided beside other work.",
+        "compared within rounds, and the tolerance is 0.1 in place of 0.25. Intervals of CPU time, cut by ticks of 4 "
+        "ms, had numbered 150 to 209 and left comparisons of `front` undecided beside other work.",
         "",
         f"**{_agreement(found)}**",
         "",

@@ -123,7 +123,7 @@ def _parts(references: Sequence[EventTrace], types: Sequence[EventType]) -> Time
         has = np.zeros((len(types), 100), dtype=bool)
         has[places[one.events], one.since_start * 100 // (one.duration + 1)] = True
         shares.append(has.mean(axis=1))
-    return np.min(shares, axis=0)
+    return np.asarray(np.min(shares, axis=0), np.float64)
 
 
 def _shown(share: float, logs: int) -> str:

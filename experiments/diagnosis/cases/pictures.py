@@ -25,10 +25,10 @@ import numpy as np
 from experiments.common.evaluation import put_section
 from experiments.common.provenance import made_by
 from experiments.common.tables import markdown_table, right
-from experiments.diagnosis.evaluate import THETA, WITH_OBJECTS, papers_distances
+from experiments.diagnosis.evaluate import THETA, papers_distances
 from experiments.diagnosis.pipelines import FRAME_RATE, MPEG4, Clip, Pipeline
 from experiments.diagnosis.playing import environment
-from experiments.diagnosis.record import PAGE, PAPERS, Studio, log_of, pack, read_take, write_whole
+from experiments.diagnosis.record import PAGE, PAPERS, WITH_OBJECTS, Studio, log_of, pack, read_take, write_whole
 from unperturbed.analysis.diagnosis import diagnose
 
 CLIP = Clip("pinwheel", "sine", 75, 640, 360)
