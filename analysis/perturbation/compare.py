@@ -327,7 +327,7 @@ def wider_below_one(reference_mean: FloatArray, observed_mean: FloatArray) -> Fl
     return np.where(np.abs(reference_mean) > _NEAR_ONE, wider, 1.0)
 
 
-def spreads(before: FloatArray, after: FloatArray, intervals: int, inflation: float = 1.0) -> Spreads:
+def spreads(before: FloatArray, after: FloatArray, intervals: float, inflation: float = 1.0) -> Spreads:
     """Return each side's variance between runs, the reference's for one checked run; its spread is inflated first."""
     first = before.var(axis=0, ddof=1) * inflation**2
     second = after.var(axis=0, ddof=1) if len(after) > 1 else first.copy()
@@ -361,7 +361,7 @@ def difference_of_rho(
 def welch_errors(
     means: tuple[FloatArray, FloatArray],
     squares: tuple[FloatArray, FloatArray],
-    freedoms: tuple[float, float | FloatArray],
+    freedoms: tuple[float | FloatArray, float | FloatArray],
 ) -> MeanErrors:
     """Return errors of means with Satterthwaite's degrees of freedom, from their squares on Fisher's scale.
 
