@@ -70,8 +70,8 @@ def test_baselines_without_a_spread_show_a_fall_and_no_change_where_there_is_non
 
 
 def test_a_fall_by_the_tolerance_is_seldom_decided_and_a_large_one_is_found() -> None:
-    # Runs of a program and noise, which varies by a factor of e^.3; four nodes. With one spread at all levels, half of
-    # these falls were called perturbed, and a fifth unperturbed.
+    # Runs of a program and noise, which varies by a factor of e^.3; four nodes. With one spread at all levels, 47 % of
+    # such campaigns called a fall perturbed, and 19 % of the falls were called unperturbed.
     rng, rho, spread, metrics, campaigns, k, r = np.random.default_rng(4), 0.999, 0.3, 2, 40, 10, 3
     own = simulate.noise_for(rho)
     noises = {"tolerance": simulate.noise_for(rho, rho - TOLERANCE), "large": simulate.noise_for(rho, rho - 0.3)}
