@@ -10,20 +10,38 @@ Two claims are made, and they have different errors:
   from node to node, so the errors are the spread of the changes between nodes, with n - 1 degrees of freedom. With
   fewer than 4 nodes that spread is almost unknown, and no claim is made.
 
+The errors of an outer change are those of one host (`compare_outer.outer_errors`), by the spreads pooled over nodes and
+by those of each node: with one pooled spread at all levels, a fall by exactly the tolerance was called *perturbed* in
+up to 47 % of campaigns on four nodes, and accepted in up to 20 % (`docs/evidence/calibration.md`).
+
 A node's weight is k r / (k + r) of its k baseline runs and r checked runs, and so depends on no result.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from unperturbed.analysis.multiple_testing import holm
 from unperturbed.analysis.perturbation import Change, Verdict, VerdictName, combine
-from unperturbed.analysis.perturbation.compare import MeanErrors, comparison, wider_below_one, widest_bounds
-from unperturbed.analysis.perturbation.correlation import FloatArray, fisher, from_fisher
+from unperturbed.analysis.perturbation.compare import (
+    MeanErrors,
+    Spreads,
+    comparison,
+    pooled,
+    wider_below_one,
+    widest_bounds,
+)
+from unperturbed.analysis.perturbation.compare_outer import (
+    OuterErrors,
+    outer_bounds,
+    outer_errors,
+    outer_spreads,
+)
+from unperturbed.analysis.perturbation.correlation import FloatArray, fisher, fisher_slope, from_fisher
 from unperturbed.analysis.perturbation.decide import decide
 from unperturbed.analysis.perturbation.verdict import RunGroup, changes_from_comparison
 from unperturbed.common.extras import LazyLibrary
@@ -81,9 +99,40 @@ def change_key(change: Change) -> _Key:
 
 
 @dataclass(frozen=True)
+class _OuterRuns:
+    """What an outer change shows of the runs of each node: arrays with an entry a node, see `compare_outer`."""
+
+    runs: tuple[FloatArray, FloatArray]
+    spread: Spreads
+    shared: FloatArray
+
+    @classmethod
+    def of(cls, changes: Sequence[Change], k: FloatArray, r: FloatArray) -> _OuterRuns:
+        spreads_of, shared = [], []
+        for change, count, checked in zip(changes, k, r, strict=True):
+            per_run = 1 / count + 1 / checked
+            # Where the reference has no spread, the change's error is that within a run: 1/√(n − 3) of one run.
+            intervals = 3 + per_run / max(change.standard_error**2, np.finfo(np.float64).tiny)
+            before, after = (fisher(np.array(rho))[:, None] for rho in (change.reference, change.observed))
+            spread = outer_spreads(before, after, intervals)
+            unchanged = pooled(spread.reference, spread.observed, count, checked)
+            spreads_of.append(spread)
+            shared.append(0.0 if spread.none[0] else max(0.0, float(change.standard_error**2 - unchanged[0] * per_run)))
+        sides = [[getattr(one, side)[0] for one in spreads_of] for side in ("reference", "observed", "none")]
+        return cls((k, r), Spreads(np.array(sides[0]), np.array(sides[1]), np.array(sides[2], bool)), np.array(shared))
+
+    def at(self, kept: NDArray[np.bool_]) -> _OuterRuns:
+        """Return the same of some of the nodes."""
+        (k, r), spread = self.runs, self.spread
+        some = Spreads(spread.reference[kept], spread.observed[kept], spread.none[kept])
+        return _OuterRuns((k[kept], r[kept]), some, self.shared[kept])
+
+
+@dataclass(frozen=True)
 class _Strata:
     """One change on every node that shows it: arrays with an entry a node, on the scale of the check."""
 
+    nodes: tuple[str, ...]
     changes: tuple[Change, ...]
     before: FloatArray
     difference: FloatArray
@@ -91,10 +140,28 @@ class _Strata:
     freedom: FloatArray
     weight: FloatArray
     of_reference: FloatArray
+    outer: _OuterRuns | None
 
     @property
     def share(self) -> FloatArray:
         return np.asarray(self.weight / self.weight.sum(), np.float64)
+
+    def without(self, node: str) -> _Strata:
+        """Return the same of the other nodes."""
+        if node not in self.nodes:
+            return self
+        kept = np.array([name != node for name in self.nodes])
+        return _Strata(
+            tuple(name for name in self.nodes if name != node),
+            tuple(change for change, keep in zip(self.changes, kept, strict=True) if keep),
+            self.before[kept],
+            self.difference[kept],
+            self.variance[kept],
+            self.freedom[kept],
+            self.weight[kept],
+            self.of_reference[kept],
+            self.outer and self.outer.at(kept),
+        )
 
 
 def combine_nodes(verdicts: Mapping[str, Verdict]) -> Combined:
@@ -117,33 +184,35 @@ def combine_nodes(verdicts: Mapping[str, Verdict]) -> Combined:
         these,
         of_type,
         {key: _heterogeneity(one) for key, one in strata.items() if len(one.changes) > 1},
-        _hangs_on(verdicts, these) if len(verdicts) > 1 else {},
+        _hangs_on(verdicts, strata.values(), these) if len(verdicts) > 1 else {},
     )
 
 
 def _by_change(verdicts: Mapping[str, Verdict]) -> dict[_Key, _Strata]:
     """Return each change of any node with what every node shows of it."""
-    found: dict[_Key, list[Change]] = {}
-    for verdict in verdicts.values():
+    found: dict[_Key, dict[str, Change]] = {}
+    for node, verdict in verdicts.items():
         for change in verdict.changes:
             if np.isfinite(change.standard_error):
-                found.setdefault(change_key(change), []).append(change)
-    return {key: _strata(changes) for key, changes in found.items()}
+                found.setdefault(change_key(change), {})[node] = change
+    return {key: _strata(tuple(by_node), tuple(by_node.values())) for key, by_node in found.items()}
 
 
-def _strata(changes: Sequence[Change]) -> _Strata:
+def _strata(nodes: tuple[str, ...], changes: tuple[Change, ...]) -> _Strata:
     before = np.array([fisher(one.reference).mean() for one in changes])
     after = np.array([fisher(one.observed).mean() for one in changes])
     k = np.array([len(one.reference) for one in changes], np.float64)
     r = np.array([len(one.observed) for one in changes], np.float64)
     return _Strata(
-        tuple(changes),
+        nodes,
+        changes,
         before,
         after - before,
         np.array([one.standard_error**2 for one in changes]),
         np.array([one.freedom for one in changes]),
         k * r / (k + r),
         r / (k + r),  # 1/k beside 1/r
+        _OuterRuns.of(changes, k, r) if changes[0].check in ("outer", "across") else None,
     )
 
 
@@ -164,12 +233,15 @@ def _on_these(strata: _Strata, alpha: float) -> Change:
     freedom = (
         parts.sum() ** 2 / (parts**2 / strata.freedom).sum() if np.isfinite(strata.freedom).all() else float("inf")
     )
+    error = float(np.sqrt(pooled_parts.sum()))
+    if strata.outer:
+        return _change(strata, share, _outer_errors(strata, strata.outer, share), error, pooled_freedom, alpha)
     wider = _wider(strata, share)
     ways = [
         _errors(pooled_parts, strata.of_reference, pooled_freedom, wider),
         _errors(parts, strata.of_reference, float(freedom)),
     ]
-    return _change(strata, share, ways, float(np.sqrt(pooled_parts.sum())), pooled_freedom, alpha)
+    return _change(strata, share, ways, error, pooled_freedom, alpha)
 
 
 def _on_type(strata: _Strata, alpha: float) -> Change:
@@ -187,13 +259,44 @@ def _on_type(strata: _Strata, alpha: float) -> Change:
     return _change(strata, share, ways, least, count - 1.0, alpha)
 
 
+def _outer_errors(strata: _Strata, outer: _OuterRuns, share: FloatArray) -> OuterErrors:
+    """Return the errors of an outer change as on one host: by the spreads pooled over nodes, and node by node."""
+    means, (k, r), spread = _joint_means(strata, share), outer.runs, outer.spread
+    of_reference, of_checked = (k - 1).sum(), (r - 1).sum()
+    reference = ((k - 1) * spread.reference).sum() / of_reference
+    checked = ((r - 1) * spread.observed).sum() / of_checked if of_checked else reference
+    every = Spreads(np.full(1, reference), np.full(1, checked), np.full(1, bool(spread.none.all())))
+    shared = np.full(1, (share**2 * outer.shared).sum())
+    runs = tuple(float(1 / (share**2 / count).sum()) for count in outer.runs)
+    together = outer_errors(means, every, shared, (runs[0], runs[1]), (float(of_reference), float(of_checked)))
+    each = outer_errors(
+        (strata.before, strata.before + strata.difference), spread, outer.shared, (k, r), (k - 1, r - 1)
+    )
+    return OuterErrors(
+        (*together.near, *(_over_nodes(means, one, share) for one in each.near)),
+        (*together.far, *(_over_nodes(means, one, share) for one in each.far)),
+    )
+
+
+def _over_nodes(means: tuple[FloatArray, FloatArray], errors: MeanErrors, share: FloatArray) -> MeanErrors:
+    """Return the errors of means over nodes from those on each (Satterthwaite), by what they add to that of ρ."""
+    reference, observed = (share * errors.reference) ** 2, (share * errors.observed) ** 2
+    slopes = [fisher_slope(from_fisher(mean)) ** 2 for mean in means]
+    parts = reference / slopes[0] + observed / slopes[1]
+    freedom = parts.sum() ** 2 / (parts**2 / errors.freedom).sum()
+    return MeanErrors(np.full(1, np.sqrt(reference.sum())), np.full(1, np.sqrt(observed.sum())), np.full(1, freedom))
+
+
+def _joint_means(strata: _Strata, share: FloatArray) -> tuple[FloatArray, FloatArray]:
+    before = np.full(1, float((share * strata.before).sum()))
+    return before, before + float((share * strata.difference).sum())
+
+
 def _wider(strata: _Strata, share: FloatArray) -> float:
     """Return how much more checked runs vary than the reference's, as `compare_runs` has it within a run."""
     if strata.changes[0].check not in ("inner", "software"):
         return 1.0
-    before = float((share * strata.before).sum())
-    after = before + float((share * strata.difference).sum())
-    return float(wider_below_one(from_fisher(np.full(1, before)), from_fisher(np.full(1, after)))[0])
+    return float(wider_below_one(*map(from_fisher, _joint_means(strata, share)))[0])
 
 
 def _errors(parts: FloatArray, of_reference: FloatArray, freedom: float, wider: float = 1.0) -> MeanErrors:
@@ -202,9 +305,17 @@ def _errors(parts: FloatArray, of_reference: FloatArray, freedom: float, wider: 
 
 
 def _change(
-    strata: _Strata, share: FloatArray, ways: Sequence[MeanErrors], error: float, freedom: float, alpha: float
+    strata: _Strata,
+    share: FloatArray,
+    ways: Sequence[MeanErrors] | OuterErrors,
+    error: float,
+    freedom: float,
+    alpha: float,
 ) -> Change:
-    """Return the joint change by weights of the nodes and by the ways to take its errors, the first of which tests."""
+    """Return the joint change by weights of the nodes and by the ways to take its errors.
+
+    ways: the first tests; of an outer change, all of the near end.
+    """
     model = strata.changes[0]
 
     def runs(configuration: str, side: str) -> RunGroup:
@@ -212,10 +323,12 @@ def _change(
         rho = np.array([value for change in strata.changes for value in getattr(change, side)])
         return RunGroup(configuration, names, rho[:, None])
 
-    before = np.full(1, float((share * strata.before).sum()))
-    after = before + float((share * strata.difference).sum())
-    bounds = widest_bounds(before, after, ways, alpha)
-    compared = comparison((before, after), np.full(1, error), bounds, ways[:1], np.full(1, freedom), ("",))
+    means = _joint_means(strata, share)
+    if isinstance(ways, OuterErrors):
+        bounds, tested = outer_bounds(means, ways, alpha), ways.near
+    else:
+        bounds, tested = widest_bounds(*means, ways, alpha), tuple(ways[:1])
+    compared = comparison(means, np.full(1, error), bounds, tested, np.full(1, freedom), ("",))
     (joint,) = changes_from_comparison(
         model.check,
         [(model.first, model.second)],
@@ -257,13 +370,14 @@ def _heterogeneity(strata: _Strata) -> Heterogeneity:
     return Heterogeneity(q, float(p), max(0.0, 1 - 1 / ratio) if ratio else 0.0)
 
 
-def _hangs_on(verdicts: Mapping[str, Verdict], these: Verdict) -> dict[str, VerdictName]:
+def _hangs_on(verdicts: Mapping[str, Verdict], strata: Collection[_Strata], these: Verdict) -> dict[str, VerdictName]:
     """Return the nodes without which the verdict on these nodes would be another, and that verdict."""
     found: dict[str, VerdictName] = {}
     for node in verdicts:
         others = {name: verdict for name, verdict in verdicts.items() if name != node}
         first = next(iter(others.values()))
-        left = _joint(first, others, [_on_these(one, first.alpha) for one in _by_change(others).values()])
+        kept = [one for one in (each.without(node) for each in strata) if one.nodes]
+        left = _joint(first, others, [_on_these(one, first.alpha) for one in kept])
         if left.verdict != these.verdict:
             found[node] = left.verdict
     return found

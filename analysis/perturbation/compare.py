@@ -308,7 +308,7 @@ class Spreads:
     reference: FloatArray
     observed: FloatArray
     none: NDArray[np.bool_]
-    none_note: str
+    none_note: str = NO_SPREAD_NOTE
 
     def notes(self, k: int, r: int) -> tuple[str, ...]:
         """Return what a reader must know of each, for k reference and r checked runs."""
@@ -332,12 +332,12 @@ def wider_below_one(reference_mean: FloatArray, observed_mean: FloatArray) -> Fl
     return np.where(np.abs(reference_mean) > _NEAR_ONE, wider, 1.0)
 
 
-def least_variance(intervals: int | None) -> tuple[float, str]:
+def least_variance(intervals: float | None) -> tuple[float, str]:
     """Return the variance that stands for a spread of 0, and its note; `intervals` is None for runs of equal work."""
     return (NO_SPREAD**2, EQUAL_WORK_NOTE) if intervals is None else (1 / (intervals - 3), NO_SPREAD_NOTE)
 
 
-def spreads(before: FloatArray, after: FloatArray, intervals: int | None, inflation: float = 1.0) -> Spreads:
+def spreads(before: FloatArray, after: FloatArray, intervals: float | None, inflation: float = 1.0) -> Spreads:
     """Return each side's variance between runs, the reference's for one checked run; its spread is inflated first."""
     first = before.var(axis=0, ddof=1) * inflation**2
     second = after.var(axis=0, ddof=1) if len(after) > 1 else first.copy()
@@ -372,7 +372,7 @@ def difference_of_rho(
 def welch_errors(
     means: tuple[FloatArray, FloatArray],
     squares: tuple[FloatArray, FloatArray],
-    freedoms: tuple[float, float | FloatArray],
+    freedoms: tuple[float | FloatArray, float | FloatArray],
 ) -> MeanErrors:
     """Return errors of means with Satterthwaite's degrees of freedom, from their squares on Fisher's scale.
 

@@ -39,11 +39,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from unperturbed.analysis.perturbation.compare import (
     NO_SPREAD,
     Comparison,
     MeanErrors,
+    Spreads,
     comparison,
     least_variance,
     pooled,
@@ -122,39 +124,84 @@ def compare_outer_runs(
     k, r = len(reference), len(observed)
     before, after = fisher(reference), fisher(observed)
     means = before.mean(axis=0), after.mean(axis=0)
-    spread = spreads(before, after, intervals, inflation=(k - 1) / (k - 2))
+    spread = outer_spreads(before, after, intervals)
     shared = pair_variance / (k * (k - 1))
-    freedom = np.full_like(shared, k + r - 2)
     unchanged = pooled(spread.reference, spread.observed, k, r)
+    error = np.sqrt(unchanged / k + shared + unchanged / r)
+    errors = outer_errors(means, spread, shared, (k, r), (k - 1, r - 1))
+    freedom = np.full_like(shared, k + r - 2)
+    return comparison(means, error, outer_bounds(means, errors, alpha), errors.near, freedom, spread.notes(k, r))
+
+
+def outer_spreads(before: FloatArray, after: FloatArray, intervals: float | None) -> Spreads:
+    """Return each side's variance between runs, from Fisher's z of outer values of k ≥ 3 and r runs, (runs, m)."""
+    k = len(before)
+    return spreads(before, after, intervals, inflation=(k - 1) / (k - 2))
+
+
+@dataclass(frozen=True)
+class OuterErrors:
+    """Errors of both means where there is a change, by one way or several: the wider interval holds."""
+
+    near: tuple[MeanErrors, ...]  # Of the interval's end on the side of 0, and of the test of the tolerance
+    far: tuple[MeanErrors, ...]  # Of the other end
+
+
+def outer_errors(
+    means: tuple[FloatArray, FloatArray],
+    spread: Spreads,
+    shared: FloatArray,
+    runs: tuple[float | FloatArray, float | FloatArray],
+    freedoms: tuple[float | FloatArray, float | FloatArray],
+) -> OuterErrors:
+    """Return the errors of both means where there is a change, by the model of level and by the runs' own spread.
+
+    `means`: On Fisher's scale, of reference and checked runs, shape (m,).
+    `shared`: Variance of the reference's mean that its runs' spread does not show, shape (m,).
+    `runs`: By how many runs a spread is divided to be that of a mean, of the reference and the checked ones.
+    `freedoms`: Degrees of freedom of both spreads; with 0 of the checked runs' they have no spread of their own.
+    """
+    (k, r), (of_reference, of_checked) = runs, freedoms
+    several = np.asarray(of_checked, np.float64) > 0
+    own_freedom = np.maximum(of_checked, 1)
     # The error within a run, which stands for a spread that is not known, is about the same at all levels.
     relative = np.where(spread.none, 1.0, relative_spread(*map(from_fisher, means)))
-    if r > 1:
-        most = spread.observed * (r - 1) / special.chdtri(r - 1, 1 - _UNLIKELY)
-        relative = np.minimum(relative, np.maximum(_LEAST_SPREAD, np.sqrt(most / spread.reference)))
-    changed = pooled(spread.reference, spread.observed / relative**2, k, r)
+    most = spread.observed * own_freedom / special.chdtri(own_freedom, 1 - _UNLIKELY)
+    at_most = np.maximum(_LEAST_SPREAD, np.sqrt(most / spread.reference))
+    relative = np.where(several, np.minimum(relative, at_most), relative)
+    freedom = np.asarray(of_reference + of_checked, np.float64) + np.zeros_like(relative)
+    changed = (of_reference * spread.reference + of_checked * spread.observed / relative**2) / freedom
     counts = _counts(*means)
-    at_level = MeanErrors(np.sqrt(counts * (changed / k + shared)), relative * np.sqrt(changed / r), COUNTED * freedom)
-    near, far = [at_level], [MeanErrors(at_level.reference, at_level.observed, freedom)]
-    if r > 1:
+    known = np.sqrt(counts * (changed / k + shared)), relative * np.sqrt(changed / r)
+    at_level = MeanErrors(*known, COUNTED * freedom)
+    near, far = [at_level], [MeanErrors(*known, freedom)]
+    if several.any():
         ratio = spread.observed / (relative**2 * spread.reference)
-        probable = np.minimum(1, special.fdtrc(r - 1, k - 1, ratio) / _IMPROBABLE)
-        borrowed = min(_BORROWED * (k - 1), _MOST_BORROWED * (r - 1)) * probable
-        own = (borrowed * relative**2 * spread.reference + (r - 1) * spread.observed) / (borrowed + r - 1)
+        probable = np.minimum(1, special.fdtrc(own_freedom, of_reference, ratio) / _IMPROBABLE)
+        borrowed = np.minimum(_BORROWED * of_reference, _MOST_BORROWED * own_freedom) * probable
+        own = (borrowed * relative**2 * spread.reference + own_freedom * spread.observed) / (borrowed + own_freedom)
         squares = counts * (spread.reference / k + shared), own / r
-        by_own = welch_errors(means, squares, (k - 1, borrowed + r - 1))
-        near.append(by_own)
-        far.append(by_own)
-    bounds = _bounds(means, near, far, alpha)
-    error = np.sqrt(unchanged / k + shared + unchanged / r)
-    return comparison(means, error, bounds, near, freedom, spread.notes(k, r))
+        by_own = welch_errors(means, squares, (of_reference, borrowed + own_freedom))
+        near.append(by_own if several.all() else _either(several, by_own, near[0]))
+        far.append(by_own if several.all() else _either(several, by_own, far[0]))
+    return OuterErrors(tuple(near), tuple(far))
 
 
-def _bounds(
-    means: tuple[FloatArray, FloatArray], near: list[MeanErrors], far: list[MeanErrors], alpha: float
+def _either(where: NDArray[np.bool_], errors: MeanErrors, otherwise: MeanErrors) -> MeanErrors:
+    """Return the errors by one way where it can be taken, by another elsewhere."""
+    return MeanErrors(*(np.where(where, *both) for both in zip(_fields(errors), _fields(otherwise), strict=True)))
+
+
+def _fields(errors: MeanErrors) -> tuple[FloatArray, FloatArray, FloatArray]:
+    return errors.reference, errors.observed, errors.freedom
+
+
+def outer_bounds(
+    means: tuple[FloatArray, FloatArray], errors: OuterErrors, alpha: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the interval: the end on the side of 0 by one set of errors, the other by another and at a lower level."""
-    near_low, near_high = widest_bounds(*means, near, alpha)
-    far_low, far_high = widest_bounds(*means, far, _FAR_LEVEL * alpha)
+    """Return the interval: the end on the side of 0 by the near errors, the other by the far ones and at α/2."""
+    near_low, near_high = widest_bounds(*means, errors.near, alpha)
+    far_low, far_high = widest_bounds(*means, errors.far, _FAR_LEVEL * alpha)
     falls = means[1] < means[0]
     return np.where(falls, far_low, near_low), np.where(falls, near_high, far_high)
 
@@ -246,6 +293,7 @@ def compare_with_one_run(
     # The error within a run, which stands for a spread that is not known, is about the same at all levels.
     relative = np.where(none, 1.0, relative_spread(*map(from_fisher, means)))
     errors = np.sqrt(of_reference), relative * np.sqrt(of_observed)
-    near, far = MeanErrors(*errors, COUNTED * freedom), MeanErrors(*errors, freedom)
+    at_level = OuterErrors((MeanErrors(*errors, COUNTED * freedom),), (MeanErrors(*errors, freedom),))
     notes = tuple(note if one else "" for one in none)
-    return comparison(means, np.sqrt(variance), _bounds(means, [near], [far], alpha), [near], freedom, notes)
+    bounds = outer_bounds(means, at_level, alpha)
+    return comparison(means, np.sqrt(variance), bounds, at_level.near, freedom, notes)

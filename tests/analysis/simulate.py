@@ -121,15 +121,24 @@ def runs(
 
 
 def noisy_ranks(
-    rng: np.random.Generator, campaigns: int, program: FloatArray, noise: float, spread: float, runs: int
+    rng: np.random.Generator,
+    campaigns: int,
+    program: FloatArray,
+    noise: float,
+    spread: float,
+    runs: int,
+    zeros: float = 0.0,
 ) -> FloatArray:
     """Return ranks of runs that are a program and noise of their own, shape (campaigns, runs, intervals).
 
     The noise's standard deviation is log-normal between runs: `noise` times exp(`spread` · N). The scalar product of
-    two runs is their Spearman coefficient. Nothing is aligned, so that coefficients up to 1 can be had.
+    two runs is their Spearman coefficient. Nothing is aligned, so that coefficients up to 1 can be had. In the share
+    `zeros` of its intervals, those with the lowest values, a run counts nothing.
     """
     deviations = noise * np.exp(spread * rng.standard_normal((campaigns, runs, 1)))
     rows = program + deviations * rng.standard_normal((campaigns, runs, len(program)))
+    if zeros:
+        rows = np.maximum(rows, np.quantile(rows, zeros, axis=-1, keepdims=True))
     return standard_ranks(rows.reshape(-1, len(program)).T).T.reshape(rows.shape)
 
 

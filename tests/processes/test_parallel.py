@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import unperturbed as up
+from experiments.calibration import power, whole
 from tests.analysis import simulate
 from tests.benchmarks.large_campaign import make
 from unperturbed.analysis import parallel
@@ -138,19 +139,18 @@ def test_the_calibration_s_page(shared, tmp_path, monkeypatch):
     study = importlib.util.module_from_spec(spec)
     monkeypatch.setitem(sys.modules, "shared_calibration", study)
     spec.loader.exec_module(study)
-    for name, value in {
-        "PHI": (0.7,),
-        "INTERVALS": (60,),
-        "WHOLE": ((5, 3),),
-        "WHOLE_SHARE": {60: 1},
-        "GOAL": {**study.GOAL, "intervals": 90, "k": 5},
-        "CURVES": {**study.CURVES, "intervals": (60, 90), "phi": (0.7,)},
-        "made_by": lambda: "Made by somebody.",
-        "plot": lambda *_: None,
-    }.items():
-        monkeypatch.setattr(study, name, value)
+    goal = {**study.GOAL, "intervals": 90, "k": 5}
+    curves = {**study.CURVES, "intervals": (60, 90), "phi": (0.7,)}
+    for module, smaller in (
+        (study, {"PHI": (0.7,), "INTERVALS": (60,), "GOAL": goal, "CURVES": curves, "NODES": study.NODES[:1]}),
+        (study, {"made_by": lambda: "Made by somebody.", "plot": lambda *_: None}),
+        (whole, {"WHOLE": ((5, 3),), "WHOLE_SHARE": {60: 1}}),
+        (power, {"GOAL": goal, "CURVES": curves}),
+    ):
+        for name, value in smaller.items():
+            monkeypatch.setattr(module, name, value)
     monkeypatch.setattr(study, "PAGE", study.PAGE.replace("{seconds:.0f} s", ""))
-    for name in ("shared_calibration", "calibration_common", "calibration_outer", "calibration_unlike"):
+    for name in ("shared_calibration", "experiments.calibration"):
         cloudpickle.register_pickle_by_value(sys.modules[name])  # as if it were run as a script
     alone = study.page(4, 1, tmp_path / "one.svg")
     with shared():

@@ -129,36 +129,95 @@ def relative_spread(within, across):
     return max(1.0, moved(noise, other) / of_reference)
 
 
+def outer_ways(start, end, first, second, shared, runs, freedoms):
+    """The ways to take an outer change's errors, as (squared error, squared error, degrees of freedom): those of the
+    interval's near end, and of its far one."""
+    (k, r), (of_first, of_second) = runs, freedoms
+    relative = relative_spread(from_fisher(start), from_fisher(end))
+    if of_second > 0:
+        most = second * of_second / float(stats.chi2.ppf(0.05, of_second))
+        relative = min(relative, max(0.25, math.sqrt(most / first)))
+    spread = (of_first * first + of_second * second / relative**2) / (of_first + of_second)
+    moved = [max(from_fisher(mean), 0.0) * slope(from_fisher(mean)) for mean in (start, end)]
+    counts = (2 - (min(1.0, moved[1] / moved[0]) if moved[0] else 1.0)) ** 2
+    squares = counts * (spread / k + shared), relative**2 * spread / r
+    near, far = [(*squares, (of_first + of_second) / 2)], [(*squares, of_first + of_second)]
+    if of_second > 0:
+        improbable = float(stats.f.sf(second / (relative**2 * first), of_second, of_first))
+        added = min(of_first / 3, 1.5 * of_second) * min(1, improbable / 0.05)
+        own = (added * relative**2 * first + of_second * second) / (added + of_second)
+        a, b = counts * (first / k + shared), own / r
+        near.append((a, b, satterthwaite(start, end, a, b, of_first, added + of_second)))
+        far.append(near[-1])
+    return near, far
+
+
+def outer_bounds(start, end, near, far, alpha):
+    """The interval of an outer change: the end on the side of 0 by the near ways, the other by the far ones at α/2."""
+    narrow, wide = widest(start, end, near, alpha), widest(start, end, far, alpha / 2)
+    return (wide[0], narrow[1]) if end < start else (narrow[0], wide[1])
+
+
+def outer_spreads(before, after):
+    """The variances of both sides, of runs on Fisher's scale; of one checked run the reference's."""
+    first = variance(before) * ((len(before) - 1) / (len(before) - 2)) ** 2
+    return first, variance(after) if len(after) > 1 else first
+
+
 def compare_outer(reference, observed, of_pairs, alpha, tolerance):
     """As `compare`, for outer correlations."""
     before, after = [fisher(rho) for rho in reference], [fisher(rho) for rho in observed]
     k, r = len(before), len(after)
     start, end = fmean(before), fmean(after)
-    first = variance(before) * ((k - 1) / (k - 2)) ** 2
-    second = variance(after) if r > 1 else 0.0
+    first, second = outer_spreads(before, after)
     shared = of_pairs / (k * (k - 1))
     spread = ((k - 1) * first + (r - 1) * second) / (k + r - 2)
     p = 2 * float(stats.t.sf(abs(end - start) / math.sqrt(spread * (1 / k + 1 / r) + shared), k + r - 2))
-    relative = relative_spread(from_fisher(start), from_fisher(end))
-    if r > 1:
-        most = second * (r - 1) / float(stats.chi2.ppf(0.05, r - 1))
-        relative = min(relative, max(0.25, math.sqrt(most / first)))
-    spread = ((k - 1) * first + (r - 1) * second / relative**2) / (k + r - 2)
-    moved = [max(from_fisher(mean), 0.0) * slope(from_fisher(mean)) for mean in (start, end)]
-    counts = (2 - (min(1.0, moved[1] / moved[0]) if moved[0] else 1.0)) ** 2
-    tested = counts * (spread / k + shared), relative**2 * spread / r, (k + r - 2) / 2
-    near, far = [tested], [(*tested[:2], k + r - 2)]
-    if r > 1:
-        improbable = float(stats.f.sf(second / (relative**2 * first), r - 1, k - 1))
-        added = min((k - 1) / 3, 1.5 * (r - 1)) * min(1, improbable / 0.05)
-        own = (added * relative**2 * first + (r - 1) * second) / (added + r - 1)
-        a, b = counts * (first / k + shared), own / r
-        near.append((a, b, satterthwaite(start, end, a, b, k - 1, added + r - 1)))
-        far.append(near[-1])
-    narrow, wide = widest(start, end, near, alpha), widest(start, end, far, alpha / 2)
-    low, high = (wide[0], narrow[1]) if end < start else (narrow[0], wide[1])
+    near, far = outer_ways(start, end, first, second, shared, (k, r), (k - 1, r - 1))
+    low, high = outer_bounds(start, end, near, far, alpha)
     beyond = max(level_reaching(start, end, *errors, tolerance) for errors in near)
     return from_fisher(end) - from_fisher(start), low, high, p, beyond
+
+
+def outer_on_nodes(nodes, alpha, tolerance):
+    """Low, high and p of going beyond the tolerance of an outer change over nodes: of each the reference's values, the
+    checked runs', and the variance of the reference's mean that its runs do not show."""
+    runs = [([fisher(x) for x in reference], [fisher(x) for x in observed]) for reference, observed, _ in nodes]
+    weights = [len(before) * len(after) / (len(before) + len(after)) for before, after in runs]
+    share = [weight / sum(weights) for weight in weights]
+    parts = list(
+        zip(share, runs, [outer_spreads(*both) for both in runs], [shared for *_, shared in nodes], strict=True)
+    )
+    start = sum(of * fmean(before) for of, (before, _), *_ in parts)
+    end = sum(of * fmean(after) for of, (_, after), *_ in parts)
+    freedoms = [sum(len(both[side]) - 1 for both in runs) for side in (0, 1)]
+    pooled = [
+        sum((len(both[side]) - 1) * spread[side] for _, both, spread, _ in parts) / max(freedoms[side], 1)
+        for side in (0, 1)
+    ]
+    counted = [1 / sum(of**2 / len(both[side]) for of, both, *_ in parts) for side in (0, 1)]
+    shared = sum(of**2 * one for of, *_, one in parts)
+    ways = [list(one) for one in outer_ways(start, end, *pooled, shared, counted, freedoms)]
+    each = [
+        outer_ways(
+            fmean(both[0]), fmean(both[1]), *spread, one, [len(runs) for runs in both], [len(runs) - 1 for runs in both]
+        )
+        for _, both, spread, one in parts
+    ]
+    for end_of_interval in (0, 1):
+        for way in range(max(len(one[end_of_interval]) for one in each)):
+            a = b = freedom = 0.0
+            for of, one in zip(share, each, strict=True):
+                squares = one[end_of_interval][min(way, len(one[end_of_interval]) - 1)]
+                first, second = of**2 * squares[0], of**2 * squares[1]
+                a, b = a + first, b + second
+                freedom += (
+                    first / slope(from_fisher(start)) ** 2 + second / slope(from_fisher(end)) ** 2
+                ) ** 2 / squares[2]
+            of_rho = a / slope(from_fisher(start)) ** 2 + b / slope(from_fisher(end)) ** 2
+            ways[end_of_interval].append((a, b, of_rho**2 / freedom))
+    low, high = outer_bounds(start, end, *ways, alpha)
+    return low, high, max(level_reaching(start, end, *errors, tolerance) for errors in ways[0])
 
 
 def outer(path, reference, other):

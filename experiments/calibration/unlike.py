@@ -1,4 +1,4 @@
-"""Error rates of the inner check where checked runs differ in spread, length or level: a part of `calibration.py`."""
+"""Error rates of the inner check where checked runs differ in spread, length or level: a part of the calibration."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from itertools import combinations
 
 import numpy as np
-from calibration_common import ALPHA, METRICS, TOLERANCE, classified, header, share
 from scipy.signal import lfilter
 
+from experiments.calibration.common import ALPHA, METRICS, TOLERANCE, classified, header, share
 from tests.analysis.simulate import gaussian
 from unperturbed.analysis.perturbation import SHOWN
 from unperturbed.analysis.perturbation.compare import compare_runs

@@ -1,13 +1,14 @@
-"""Error rates and power of the outer check, by how well the runs of the baseline agree: a part of `calibration.py`."""
+"""Error rates and power of the outer check, by how well the runs of the baseline agree: a part of the calibration."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
-from calibration_common import ALPHA, METRICS, TOLERANCE, classified, header, share
 
+from experiments.calibration.common import ALPHA, METRICS, TOLERANCE, classified, header, share
 from tests.analysis import simulate
 from unperturbed.analysis.perturbation import SHOWN
 from unperturbed.analysis.perturbation.compare import Comparison
@@ -15,6 +16,7 @@ from unperturbed.analysis.perturbation.compare_outer import compare_outer_runs, 
 from unperturbed.analysis.perturbation.correlation import FloatArray, fisher, from_fisher
 
 OUTER = {"k": 10, "intervals": 300}
+"""Baseline runs and intervals, unless a row says otherwise."""
 OUTER_CHECKED = (3, 5)
 OUTER_RHO, NOISE_SPREAD = (0.9, 0.97, 0.99, 0.999), (0.0, 0.15, 0.3, 0.6)
 FALLS = {"none": 0.0, "tolerance": TOLERANCE, "goal": 0.3}
@@ -40,33 +42,58 @@ def wider_header() -> Iterator[str]:
 
 def wider_cell(campaigns: int, seed: int, rho: float, checked: float, k: int) -> Iterator[str]:
     """One row of that table."""
-    for row in outer_cell(campaigns, seed, rho, WIDER_SPREAD, checked, k):
+    for row in outer_cell(campaigns, seed, Runs(rho, WIDER_SPREAD, checked, k)):
         yield f"| {k} | {checked} {row}"
 
 
-def outer_cell(
-    campaigns: int, seed: int, rho: float, spread: float, checked: float | None = None, k: int = OUTER["k"]
-) -> Iterator[str]:
+@dataclass(frozen=True)
+class Runs:
+    """Runs that are a program and noise."""
+
+    rho: float  # Of two runs, by design
+    spread: float  # Standard deviation of the noise's logarithm between runs
+    checked: float | None = None  # The same of checked runs, where it differs
+    k: int = OUTER["k"]  # Runs of the baseline
+    intervals: int = OUTER["intervals"]
+    zeros: float = 0.0  # Share of intervals in which a metric is 0
+
+    @property
+    def wide(self) -> float:
+        """The spread of the checked runs' noise."""
+        return self.spread if self.checked is None else self.checked
+
+    def seeds(self) -> list[int]:
+        """Whole numbers that make the draws of these runs their own."""
+        usual = [round(1e4 * self.rho), round(100 * self.spread), round(100 * self.wide), self.k]
+        other = self.intervals != OUTER["intervals"] or self.zeros
+        return [*usual, self.intervals, round(100 * self.zeros)] if other else usual
+
+
+def draw(rng: np.random.Generator, campaigns: int, of: Runs, r: int, metrics: int = METRICS) -> dict[str, FloatArray]:
+    """Draw Fisher's z of baseline runs and others: "reference", and r checked runs by the name of their fall.
+
+    Each has the shape (baseline runs, runs, campaigns, metrics).
+    """
+    program = rng.standard_normal((metrics, of.intervals))
+    own = simulate.noise_for(of.rho)
+    noises = {name: noise_of_fall(rng, program[0], own, of, fall) for name, fall in FALLS.items()}
+    z: dict[str, list[FloatArray]] = defaultdict(list)
+    for metric in program:
+        runs = simulate.noisy_ranks(rng, campaigns, metric, own, of.spread, of.k, of.zeros)
+        matrix = outer_z(runs, runs)
+        matrix[range(of.k), range(of.k)] = 0
+        z["reference"].append(matrix)
+        for name, noise in noises.items():
+            z[name].append(outer_z(runs, simulate.noisy_ranks(rng, campaigns, metric, noise, of.wide, r, of.zeros)))
+    return {name: np.stack(each, axis=-1) for name, each in z.items()}
+
+
+def outer_cell(campaigns: int, seed: int, of: Runs) -> Iterator[str]:
     """One row: five metrics of runs that are a program and noise, of which one falls, all by the tolerance, or none.
 
     How wide the noise varies from run to run is the row's: values of the baseline within a narrow range or a wide one.
-    Of checked runs it is the same, or `checked`.
     """
-    wide = spread if checked is None else checked
-    rng = np.random.default_rng([seed, 4, round(1e4 * rho), round(100 * spread), round(100 * wide), k])
-    most = max(OUTER_CHECKED)
-    program = rng.standard_normal((METRICS, OUTER["intervals"]))
-    own = simulate.noise_for(rho)
-    noises = {name: noise_of_fall(rng, program[0], own, (spread, wide), fall, k) for name, fall in FALLS.items()}
-    z: dict[str, list[FloatArray]] = defaultdict(list)
-    for metric in program:
-        runs = simulate.noisy_ranks(rng, campaigns, metric, own, spread, k)
-        matrix = outer_z(runs, runs)
-        matrix[range(k), range(k)] = 0
-        z["reference"].append(matrix)
-        for name, noise in noises.items():
-            z[name].append(outer_z(runs, simulate.noisy_ranks(rng, campaigns, metric, noise, wide, most)))
-    stacked = {name: np.stack(each, axis=-1) for name, each in z.items()}
+    stacked = draw(np.random.default_rng([seed, 4, *of.seeds()]), campaigns, of, max(OUTER_CHECKED))
     before = from_fisher(stacked["none"].mean(axis=(0, 1, 2)))
     falls = {name: before - from_fisher(stacked[name].mean(axis=(0, 1, 2))) for name in FALLS}
     reference = [reference_outer_rho(stacked["reference"][:, :, at]) for at in range(campaigns)]
@@ -74,7 +101,7 @@ def outer_cell(
 
     def verdicts(at: int, z: FloatArray, r: int, tolerances: FloatArray) -> tuple[Comparison, list[str]]:
         observed = from_fisher(z[:, :r, at].mean(axis=0))
-        compared = compare_outer_runs(reference[at], observed, shared[at], intervals=OUTER["intervals"], alpha=ALPHA)
+        compared = compare_outer_runs(reference[at], observed, shared[at], intervals=of.intervals, alpha=ALPHA)
         return compared, classified(compared, compared.p_beyond(tolerances), tolerances)
 
     one_falls = np.concatenate((stacked["goal"][..., :1], stacked["none"][..., 1:]), axis=-1)
@@ -97,30 +124,28 @@ def outer_cell(
     }
     oracle = changes["goal"] < np.quantile(changes["tolerance"], ALPHA)
     yield (
-        f"| {before.mean():.3f} | {spread} | {within[0]:.4f} to {within[1]:.4f} | {falls['goal'][0]:.2f} | "
+        f"| {before.mean():.3f} | {of.spread} | {within[0]:.4f} to {within[1]:.4f} | {falls['goal'][0]:.2f} | "
         f"**{found[3]}** | {found[5]} | {oracle.mean():.2f} | {share(alarms)} | {share(accepted)} | "
         f"{share(['perturbed' in names for _, names in edge])} | {falls['tolerance'].mean():.3f} |"
     )
 
 
-def noise_of_fall(
-    rng: np.random.Generator, program: FloatArray, own: float, spreads: tuple[float, float], fall: float, k: int
-) -> float:
+def noise_of_fall(rng: np.random.Generator, program: FloatArray, own: float, of: Runs, fall: float) -> float:
     """The noise of checked runs whose mean correlation with the baseline's is lower by `fall`, by bisection."""
-    spread, wide = spreads
-    if not fall and wide == spread:
+    if not fall and of.wide == of.spread:
         return own
-    runs = simulate.noisy_ranks(rng, 60, program, own, spread, k)
+    runs = simulate.noisy_ranks(rng, 60, program, own, of.spread, of.k, of.zeros)
     state = rng.bit_generator.state
 
-    def mean(noise: float, of: float) -> float:
+    def mean(noise: float, spread: float) -> float:
         rng.bit_generator.state = state  # the same draws for every noise
-        return float(from_fisher(outer_z(runs, simulate.noisy_ranks(rng, 60, program, noise, of, 5)).mean()))
+        others = simulate.noisy_ranks(rng, 60, program, noise, spread, 5, of.zeros)
+        return float(from_fisher(outer_z(runs, others).mean()))
 
-    low, high, wanted = own / 50, 60.0, mean(own, spread) - fall
+    low, high, wanted = own / 50, 60.0, mean(own, of.spread) - fall
     for _ in range(20):
         middle = np.sqrt(low * high)
-        low, high = (middle, high) if mean(middle, wide) > wanted else (low, middle)
+        low, high = (middle, high) if mean(middle, of.wide) > wanted else (low, middle)
     return float(low)
 
 

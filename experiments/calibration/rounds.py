@@ -8,8 +8,8 @@ from itertools import product
 from typing import Literal
 
 import numpy as np
-from calibration_common import ALPHA, METRICS, TOLERANCE, classified, header, share
 
+from experiments.calibration.common import ALPHA, METRICS, TOLERANCE, classified, header, share
 from unperturbed.analysis.perturbation import SHOWN
 from unperturbed.analysis.perturbation.compare import Comparison, compare_runs
 from unperturbed.analysis.perturbation.compare_outer import compare_outer_runs, pair_variance, reference_outer_rho
@@ -44,7 +44,7 @@ def _three(rng: np.random.Generator) -> FloatArray:
 
 
 SHARED = (0.0, 0.5, 0.9, 0.99)
-KINDS: dict[str, Effects] = {"normal": _normal, "three classes": _three}
+ROUND_KINDS: dict[str, Effects] = {"normal": _normal, "three classes": _three}
 """Shares of the variance that the runs of a round have in common, and how rounds differ."""
 
 
@@ -66,8 +66,8 @@ def rounds_header() -> Iterator[str]:
 def rounds_row(campaigns: int, seed: int, check: Check, kind: str) -> Iterator[str]:
     """One check and one kind of rounds: all metrics unchanged, all changed by the tolerance, all by more."""
     for shared, r in product(SHARED, CHECKED):
-        rng = np.random.default_rng([seed, 6, list(KINDS).index(kind), round(100 * shared), r, check == "outer"])
-        draw = partial(_inner if check == "inner" else _outer, KINDS[kind], shared, r)
+        rng = np.random.default_rng([seed, 6, list(ROUND_KINDS).index(kind), round(100 * shared), r, check == "outer"])
+        draw = partial(_inner if check == "inner" else _outer, ROUND_KINDS[kind], shared, r)
         found: dict[float, list[tuple[list[str], Comparison]]] = {}
         alone: dict[float, list[tuple[list[str], Comparison]]] = {}
         for fall in (0.0, TOLERANCE, FALL):

@@ -1,0 +1,1 @@
+"""The parts of `docs/evidence/calibration.py`: a module for each group of tables, and the page's text."""
