@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
@@ -57,7 +58,7 @@ def _objects() -> tempfile.TemporaryDirectory[str]:
 
 
 def sample(
-    folder: Path, command: list[str], setup: Setup, **kwargs: object
+    folder: Path, command: list[str], setup: Setup, environment: Mapping[str, str] | None = None, **kwargs: object
 ) -> tuple[Records, subprocess.CompletedProcess[str]]:
     """Run a command with a record file; return what it left."""
     record = folder / "record"
@@ -65,7 +66,7 @@ def sample(
     observer = [str(build_observer("gcc")), str(record)] if setup.sampler == "outside" else []
     done = subprocess.run(
         [*observer, *command],
-        env={"PATH": os.environ["PATH"], "UNPERTURBED_RECORD": str(record)},
+        env={"PATH": os.environ["PATH"], "UNPERTURBED_RECORD": str(record), **(environment or {})},
         capture_output=True,
         text=True,
         check=False,

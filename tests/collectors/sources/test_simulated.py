@@ -14,7 +14,7 @@ from unperturbed.collectors.passes import plan_passes
 from unperturbed.collectors.records.assemble import assemble, milestone
 from unperturbed.collectors.records.file import Mark, Records, Setup
 from unperturbed.collectors.sources import callgrind as simulated
-from unperturbed.collectors.sources.callgrind import Cache, Machine, combine, read_dumps, valgrind_command
+from unperturbed.collectors.sources.callgrind import Cache, Machine, combine, log_of, read_dumps, valgrind_command
 from unperturbed.errors import HostError, RunError
 
 WALK = (
@@ -231,6 +231,34 @@ int main(void) {{ int fd = open("/dev/null", O_WRONLY); busy(10); {work} return 
     records, done = sample(tmp_path, command, Setup("simulated", 1, "work"))
     assert (done.returncode, records.state) == (0, "finished")
     assert (Mark.UNEVEN in records.marks) == uneven
+
+
+def test_system_calls_take_no_quantum_from_an_interval(tmp_path: Path) -> None:
+    """Each call takes the tick that waits; valgrind's statistics tell how many quanta have ended."""
+    text = f"""{BUSY}
+#include <fcntl.h>
+#include <unistd.h>
+int main(void) {{
+    int fd = open("/dev/null", O_WRONLY);
+    for (int i = 0; i < 5000; i++) {{ busy(1000 + i % 7); write(fd, &fd, 1); }}
+    return fd < 0;
+}}
+"""
+    program = compile_program(tmp_path, text, "-Wno-unused-result")
+    runs = []
+    for run in range(2):
+        folder = tmp_path / str(run)
+        folder.mkdir()
+        command = [*valgrind_command(Machine(), folder / "dumps"), str(program)]
+        log = {"UNPERTURBED_LOG": str(log_of(folder / "dumps"))}
+        records, done = sample(folder, command, Setup("simulated", 2, "work"), log)
+        assert (done.returncode, records.state) == (0, "finished")
+        assert Mark.UNEVEN not in records.marks
+        runs.append(read_dumps(next(folder.glob("dumps.*")), len(records.rows) - 1)["Ir"])
+    assert len(runs[0]) == len(runs[1]) > 20, runs
+    within = np.abs(runs[0] - runs[1])[:-1] / np.median(runs[0])
+    assert np.mean(within) < 0.02
+    assert runs[0][:-1].max() < 1.15 * runs[0][:-1].min()
 
 
 def test_a_quantum_of_the_smallest_blocks_counts(tmp_path: Path) -> None:
