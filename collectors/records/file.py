@@ -125,6 +125,8 @@ class Setup:
     # Of the kernel, one for each software metric that is counted so; of all threads, and outside of
     # children if they are wanted.
     probes: tuple[Probe, ...] = ()
+    # On the clock `work`: how many basic blocks the first interval is shorter than the others.
+    early_blocks: int = 0
     interval_event: str = ""  # On the clock `event`: the name of the one among `events` whose counts end intervals
 
     @property
@@ -220,6 +222,7 @@ def create_record_file(path: Path, setup: Setup) -> None:
         "papi": setup.papi.encode(),
         "observer_cpu": setup.observer_cpu,
         "interval_event": setup.interval_index,
+        "early_blocks": setup.early_blocks,
         "probes": len(setup.probes),
     }
     for name, value in values.items():

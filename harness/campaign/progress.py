@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from unperturbed.collectors.passes import Passes
     from unperturbed.harness.campaign.plan import PlannedRun
 
-_QUANTUM_BLOCKS = 100_000  # Basic blocks of a quantum of the simulator's work clock
+QUANTUM_BLOCKS = 100_000  # Basic blocks of a quantum of the simulator's work clock
 
 
 @dataclass(frozen=True)
@@ -83,5 +83,5 @@ def describe_interval(interval_ns: int, clock: str, event: str = "") -> str:
     if event:
         return f"{interval_ns:,} {event}"
     if clock == "work":
-        return f"{interval_ns * _QUANTUM_BLOCKS:,} basic blocks"
+        return f"{interval_ns * QUANTUM_BLOCKS:,} basic blocks"
     return f"{interval_ns / 1e6:g} ms"

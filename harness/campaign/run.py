@@ -32,6 +32,8 @@ from unperturbed.collectors.sources import Pass, find_source
 from unperturbed.collectors.sources.callgrind import complaints, log_of, valgrind_command
 from unperturbed.collectors.sources.source import NONE
 from unperturbed.errors import RunError
+from unperturbed.harness.campaign.plan import PAD_BYTES
+from unperturbed.harness.campaign.progress import QUANTUM_BLOCKS
 from unperturbed.harness.program.process import Command, Outcome, launch, program_command
 from unperturbed.harness.program.software_metrics import SoftwareMetrics
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
@@ -170,7 +172,7 @@ def _sampled_command(
     inside = spec.measure.sampler == "inside"
     preloaded = build is None and (inside or software_metrics.within)
     sampled = spec.program.sampled or Path(shlex.split(spec.program.run)[0]).name
-    setup = _setup(spec, sampling, sampled if preloaded else "")
+    setup = replace(_setup(spec, sampling, sampled if preloaded else ""), early_blocks=_early(sampling, pad_bytes))
     record = folder / "record"
     create_record_file(record, setup)
     extra = {"UNPERTURBED_RECORD": str(record)}
@@ -194,6 +196,16 @@ def _sampled_command(
         timeout_s=limit if sampling.timeout_s is None else min(sampling.timeout_s, limit),
     )
     return command, setup
+
+
+def _early(sampling: Sampling, pad_bytes: int) -> int:
+    """Return by how many basic blocks the first interval of work is shorter: another part of one in each round.
+
+    Else all runs would be cut at the same places, and the least that counting adds would move it away from these.
+    """
+    if sampling.clock != "work" or sampling.whole:
+        return 0
+    return pad_bytes * sampling.interval_ns * QUANTUM_BLOCKS // PAD_BYTES
 
 
 def _padding(words: Sequence[str], environment: Mapping[str, str], pad_bytes: int) -> int:

@@ -132,8 +132,9 @@ struct unperturbed_header {
     uint32_t interval_event; /* index of the event whose counts end intervals, on an event's clock */
     struct unperturbed_probe probe[UNPERTURBED_PROBES];
     /* By the observer, on an event's clock: what the kernel throttles by, as it was at the end of the run. */
-    uint32_t sample_rate; /* kernel.perf_event_max_sample_rate */
-    uint32_t tick_ns;     /* the kernel's tick */
+    uint32_t sample_rate;  /* kernel.perf_event_max_sample_rate */
+    uint32_t tick_ns;      /* the kernel's tick */
+    uint64_t early_blocks; /* on the work clock: how many basic blocks the first interval is shorter than the others */
 };
 
 /* A record: cumulative values at one moment. Followed by `events` hardware values, when multiplexed enabled and running

@@ -253,6 +253,7 @@ static int open_source(struct unperturbed_sampler *sampler)
     if (unperturbed_header->clock == CLOCK_IS_WORK) {
         sampler->quanta.log = open_log();
         move_up(&sampler->quanta.log);
+        begin_early(&sampler->quanta, unperturbed_header->early_blocks);
         begin_quanta(&sampler->quanta);
     }
     return 0;

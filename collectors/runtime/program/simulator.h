@@ -182,6 +182,14 @@ static void begin_quanta(struct quanta *quanta)
     quanta->counted = quanta->begun;
 }
 
+/* Makes the first interval shorter, by quanta that count as passed and by blocks that belong to no interval. */
+static APART void begin_early(struct quanta *quanta, uint64_t blocks)
+{
+    quanta->count = blocks / QUANTUM_BLOCKS;
+    for (uint64_t left = blocks % QUANTUM_BLOCKS; left > 0; left--)
+        __asm__ volatile("");
+}
+
 /* Tells how many quanta have ended since the last tick. A system call that may wait takes the tick that waits for a
  * quantum's end, and the next one comes too late if the quantum ends before: valgrind's statistics tell then, and one
  * that is about to end counts as ended. Where they cannot be had, each tick outside a system call counts. */
