@@ -207,7 +207,8 @@
     save(new Blob([bytes], { type: format === "svg" ? "image/svg+xml" : "image/png" }), `${fileName(chart.id)}.${format}`);
   }
 
-  function saveTable(table) {
+  async function saveTable(table) {
+    if (table.id === "changes-table") await showRest();
     const quoted = (text) => (/[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
     const value = (cell) => (cell.dataset.key ?? cell.innerText.trim() ?? "");
     const text = (cell) => cell.innerText.replace(/\s+/g, " ").trim();

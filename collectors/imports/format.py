@@ -40,7 +40,7 @@ class ImportFormat:
     name : str
         What `unperturbed import` and `--from` call it.
     title : str
-        The tool or the format, in sentences.
+        The tool or the format as it stands in "this is TITLE": a noun phrase, with its article where it has one.
     suffixes : tuple of str
         Usual ends of file names, as `.csv`.
     recognise : callable

@@ -45,6 +45,7 @@ class Format:
     # is a folder makes one there.
     writers: Mapping[Kind, Callable[[Any, Path], None]]
     timeline: bool = False  # Runs have a time axis in it, so that they can be aligned and their phases shown
+    shows_kinds: bool = True  # It shows which metrics are simulated, as `title_of` does; else the command notes them
 
     def __post_init__(self) -> None:
         if unknown := set(self.writers) - set(get_args(Kind)):

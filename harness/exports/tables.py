@@ -30,7 +30,7 @@ def _format_of_frames(name: str, suffixes: tuple[str, ...], write: Callable[[pl.
         with path.open("wb") as file:
             write(frame, file)
 
-    return Format(name, suffixes, {"trace": write_rows, "campaign": write_rows, "table": write_rows})
+    return Format(name, suffixes, {"trace": write_rows, "campaign": write_rows, "table": write_rows}, shows_kinds=False)
 
 
 def _write_arrow(frame: pl.DataFrame, file: BinaryIO) -> None:

@@ -93,8 +93,13 @@ class Engine(ABC):
     def submit(self, part: NodePart, *, avoid: Sequence[str]) -> str:
         """Start a part, or put it into a queue.
 
-        Where parts share a host, set `UNPERTURBED_NODE=part-NAME` in a part's environment: two parts on a node of one
-        name are refused.
+        Execute `work_command(part)`, with its output appended to `job.log` in the part's folder. From the return on,
+        `jobs` has the part, until its command has ended.
+
+        An engine that starts the process itself does so by `subprocess.Popen(…, start_new_session=True)`:
+        `supervision.run` ends all that it leaves running, and an interrupt of this command would reach the part. Where
+        parts share a host, set `UNPERTURBED_NODE=part-NAME` in a part's environment: two parts on a node of one name
+        are refused.
 
         Parameters
         ----------
@@ -111,7 +116,10 @@ class Engine(ABC):
 
     @abstractmethod
     def jobs(self, parts: Sequence[NodePart]) -> Mapping[int, Job] | None:
-        """Return the jobs that wait or run, by the part's number; None where that is unknown now."""
+        """Return the jobs that wait or run, by the part's number; None where that is unknown now.
+
+        On this host, a part whose folder is locked (`is_locked(part.folder)`) is executed, whoever started it.
+        """
 
     @property
     def taken(self) -> frozenset[int]:
@@ -205,6 +213,7 @@ class Slurm(Engine):
 
     name = "slurm"
     pause = 0.5
+    options = frozenset(("constraint", "partition", "account", "time", "patience", "extra"))
 
     def __init__(self, nodes: Nodes, folder: Path, identity: str) -> None:
         super().__init__(nodes, folder, identity)

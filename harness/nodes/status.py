@@ -139,10 +139,10 @@ def _parts(folder: Path, identity: str, kind: Kind) -> tuple[PartStatus, ...]:
         jobs = engine.jobs(parts) or {}
     except HostError:  # seen from a host without Slurm
         jobs = {}
-    return tuple(_part(campaign, kind, part, jobs.get(part.number)) for part in parts)
+    return tuple(_part(folder, campaign, kind, part, jobs.get(part.number)) for part in parts)
 
 
-def _part(spec: CampaignSpec, kind: Kind, part: NodePart, job: Job | None) -> PartStatus:
+def _part(campaign: Path, spec: CampaignSpec, kind: Kind, part: NodePart, job: Job | None) -> PartStatus:
     planned = kind.least(spec, part.number)
     path = part.folder / "campaign.sqlite"
     if not path.is_file():
@@ -164,6 +164,8 @@ def _part(spec: CampaignSpec, kind: Kind, part: NodePart, job: Job | None) -> Pa
     outcome = read_json(part.folder / OUTCOME)
     if found.phase in ("stopped", "not begun"):
         why = f"its last job ended: {outcome['message']}; " if outcome and outcome.get("message") else ""
+        if is_locked(campaign):
+            return replace(found, waits=f"{why}no job works on it yet; `unperturbed run` is still at work")
         return replace(found, waits=f"{why}no job works on it; repeat `unperturbed run` to resume it")
     return found
 

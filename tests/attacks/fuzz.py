@@ -90,7 +90,7 @@ def attack_reader(
     """
     from tests.attacks.readers import find_reader
 
-    plain = plain or find_reader(name).compiled
+    plain = plain or find_reader(name).compiled()
     found = Found(guided=not plain and importlib.util.find_spec("atheris") is not None)
     started = time.monotonic()
     memory_folder = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None

@@ -60,7 +60,7 @@ class Reader:
     read : reads bytes; the folder is its own, and empty at first.
     mutate : how inputs are changed.
     words : pieces of its format.
-    compiled : its loops are compiled, so that no branches of them can be watched.
+    compiled : returns whether its loops are compiled, so that no branches of them can be watched.
     quick : it does not start a process for an input.
     """
 
@@ -69,7 +69,7 @@ class Reader:
     read: Callable[[bytes, Path], object]
     mutate: Mutate = mutate_bytes
     words: Sequence[bytes] = ()
-    compiled: bool = False
+    compiled: Callable[[], bool] = bool
     quick: bool = True
 
 
@@ -315,10 +315,22 @@ def _logs() -> list[Reader]:
             f"log-{name}",
             functools.partial(_one, logs, name),
             functools.partial(_log, {"format": name, **options}),
-            compiled=True,
+            compiled=functools.partial(_is_compiled, name),
         )
         for name, options in wanted.items()
-    ] + [Reader("log-any", functools.partial(_all, logs), functools.partial(_log, {"most_bad": 0.9}), compiled=True)]
+    ] + [
+        Reader(
+            "log-any", functools.partial(_all, logs), functools.partial(_log, {"most_bad": 0.9}), compiled=lambda: True
+        )
+    ]
+
+
+def _is_compiled(name: str) -> bool:
+    """Tell whether a log format is read by compiled code."""
+    from unperturbed.analysis.diagnosis.reading.compiled_format import CompiledFormat
+    from unperturbed.analysis.diagnosis.reading.formats import log_formats
+
+    return isinstance(log_formats()[name], CompiledFormat)
 
 
 def _one(found: Callable[[], Mapping[str, Sequence[bytes]]], name: str) -> Sequence[bytes]:

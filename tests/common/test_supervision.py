@@ -22,16 +22,20 @@ FAMILY = "sleep 300 & (sleep 300; true) & sleep 1; echo $$ > ready; wait"
 IN_A_BUILD = {"instrument.layout", "instrument.compiler.processes"}
 """Parts of the compiler wrapper: it runs in the session of a build."""
 
-OUTLIVING = {"harness.nodes.engines"}
-"""Parts of a campaign go on without the command that started them."""
+OUTLIVING = "harness.nodes."
+"""Engines: parts of a campaign go on without the command that started them."""
 
 
 def test_all_programs_are_started_in_one_place() -> None:
     starting = re.compile(r"subprocess\.(run|Popen|call|check_\w+)\(|os\.(posix_spawnp?|execv\w*|system|fork)\(")
-    found = {name for name, path in modules().items() if starting.search(path.read_text())}
-    assert found == {"common.supervision"} | IN_A_BUILD | OUTLIVING
-    (engines,) = OUTLIVING
-    assert len(starting.findall(modules()[engines].read_text())) == 1, "parts alone outlive the command"
+    found = {name: starting.findall(path.read_text()) for name, path in modules().items()}
+    starts = {name for name, calls in found.items() if calls}
+    engines = {name for name in starts if name.startswith(OUTLIVING)}
+    assert starts - engines == {"common.supervision"} | IN_A_BUILD
+    for name in engines:
+        text = modules()[name].read_text()
+        assert "(Engine):" in text, f"{name} is no engine: it starts programs by common.supervision"
+        assert len(found[name]) == text.count("start_new_session=True") == 1, "parts alone outlive the command"
 
 
 def test_output_exit_code_and_input() -> None:

@@ -50,7 +50,7 @@ def nothing_is_complained_of(request: pytest.FixtureRequest) -> Iterator[None]:
 
 def test_every_figure_is_drawn(opened: ReportPage, content: ReportContent):
     drawn = opened.drawn()
-    assert set(drawn) == FIGURES
+    assert set(drawn) >= FIGURES
     assert all(drawn.values())
     heavy = configuration_results(content)[-1]
     points = opened.js("return document.querySelectorAll('#forest .scatterlayer .point').length")
@@ -262,7 +262,7 @@ def test_hostile_names_are_shown_and_never_run(content: ReportContent, elsewhere
     page.open(path)
     page.wait_drawn()
     page.unfold()
-    assert set(page.drawn()) == FIGURES
+    assert set(page.drawn()) >= FIGURES
     assert "</script><img src=x onerror=alert(1)>\"'&<!--" in page.text("h1")
     page.js("document.querySelector('[data-change]').click()")
     page.wait("return document.getElementById('details').open", 20)
@@ -282,5 +282,7 @@ def test_one_configuration_and_few_traces_are_enough(content: ReportContent, els
     page.open(path)
     page.wait_drawn()
     page.unfold()
-    assert set(page.drawn()) == {"forest", "baseline-by-run", "inner-overhead", "outer-overhead", "traces-0"}
+    drawn = page.drawn()
+    assert all(drawn.values())
+    assert drawn.keys() & FIGURES == {"forest", "baseline-by-run", "inner-overhead", "outer-overhead", "traces-0"}
     assert page.console() == []

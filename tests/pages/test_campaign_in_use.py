@@ -222,7 +222,7 @@ def test_figures_tables_and_numbers_can_be_saved(opened: ReportPage, content: Re
         " document.querySelectorAll('.saves [aria-label*=CSV]').length, document.querySelectorAll('main table').length]"
     )
     figures, charts, offers, tables = buttons
-    assert figures == charts == 13
+    assert figures == charts > 12
     assert offers == tables > 6
 
 

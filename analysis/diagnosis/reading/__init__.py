@@ -48,8 +48,8 @@ def read_events(
     path : path-like or binary stream
         "-" is standard input. Plain, gzip or zstd: the first bytes show which.
     format : str, optional
-        The name of a format: "gstreamer", "ftrace", "simple", "csv", "pattern", or one that another distribution adds
-        (see `PlainFormat`). By default the first lines decide.
+        The name of a format, of those that `log_formats` returns; "pattern" is an expression of yours. By default the
+        first lines decide.
     unit : {"ns", "us", "ms", "s", "ticks"}, optional
         Of the timestamps of a simple, csv or pattern log; needed where they have decimals, which then become
         nanoseconds. GStreamer's and ftrace's are nanoseconds.

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     Content = Trace | SweepTable | ExportedRuns
 
-_WITHOUT_KINDS = ("csv", "arrow")  # Formats that have names and values alone
-
 
 class Command:
     """`unperturbed export TRACE|CAMPAIGN|SPEC [-o FILE] [--format NAME]`."""
@@ -96,7 +94,7 @@ class Command:
         for path, part in parts.items():
             export(part, kind, path, name=chosen.name)
             print(path)
-        if chosen.name in _WITHOUT_KINDS and (simulated := _simulated(parts.values())):
+        if not chosen.shows_kinds and (simulated := _simulated(parts.values())):
             print(
                 f"note: the file does not show that these metrics are simulated: {', '.join(simulated)}",
                 file=sys.stderr,

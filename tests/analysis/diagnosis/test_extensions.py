@@ -105,15 +105,7 @@ def test_a_format_of_another_distribution_is_compiled_ahead(toys: Path) -> None:
 
 
 def test_a_kind_of_another_distribution(toys: Path) -> None:
-    assert list(anomaly_kinds()) == [
-        "crash or truncation",
-        "missing event type",
-        "lost events",
-        "desynchronisation",
-        "slow streaming",
-        "slow phase",
-        "silence",
-    ]
+    assert list(anomaly_kinds())[-1] == "silence"
     good, other = (read_events(log(toys, f"{name}.log", list(range(0, 2000, 20)))) for name in ("good", "other"))
     bad = read_events(log(toys, "bad.log", [*range(0, 1000, 20), *range(2000, 3000, 20)]))
     assert "silence" in [one.kind for one in diagnose([good, other], bad).findings]
@@ -127,4 +119,6 @@ def test_both_in_the_command(toys: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert "silence: nothing was logged" in capsys.readouterr().out
     with pytest.raises(SystemExit, match="0"):
         main(["diagnose", "--help"])
-    assert "csv, ftrace, gstreamer, simple, toy" in " ".join(capsys.readouterr().out.split())
+    listed = ", ".join(name for name in log_formats() if name != "pattern")
+    assert listed.endswith(", toy")
+    assert listed in " ".join(capsys.readouterr().out.split())

@@ -109,6 +109,7 @@ def test_cancelled_jobs_end_and_the_campaign_resumes(tmp_path: Path) -> None:
     running = start(spec, "--no-check")
     wait_for((campaign / "nodes/01/owner.json").exists)
     worker = psutil.Process(json.loads((campaign / "nodes/01/job.json").read_text())["pid"])
+    assert read_status(campaign).parts[1].waits == "no job works on it yet; `unperturbed run` is still at work"
     cancelled = unperturbed(tmp_path, "run", spec, "--cancel")
     assert (cancelled.returncode, cancelled.stdout.startswith("1 job cancelled")) == (0, True)
     assert running.wait(60) == 1 and "the jobs were cancelled" in running.communicate()[1]

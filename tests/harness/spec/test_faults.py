@@ -1,6 +1,7 @@
 """Broken specs and the exact diagnostics that each gives: `faults.txt` is the table.
 
-Each case there is a title behind `#####`, the spec, a line `-----`, and the expected message.
+Each case there is a title behind `#####`, the spec, a line `-----`, and the expected message. SOURCES, EVENTS and
+KEYS in a message are the sources, the keys of events and the keys at the top of a spec that there are.
 """
 
 from __future__ import annotations
@@ -9,11 +10,20 @@ from pathlib import Path
 
 import pytest
 
+from unperturbed.collectors.sources import find_sources
+from unperturbed.common.wording import listing
 from unperturbed.errors import SpecError
+from unperturbed.harness.spec.campaign_spec import spec_keys
 from unperturbed.harness.spec.load import parse_spec
 from unperturbed.harness.spec.yaml import InvalidSpec, Position
+from unperturbed.instrument.events import event_keys
 
 _TABLE = Path(__file__).with_name("faults.txt")
+_NAMES = {
+    "SOURCES": listing([f"`{name}`" for name in ("auto", *find_sources())], "or"),
+    "EVENTS": ", ".join(event_keys()),
+    "KEYS": ", ".join(spec_keys()),
+}
 
 
 def _cases() -> list[tuple[str, str, str]]:
@@ -22,6 +32,8 @@ def _cases() -> list[tuple[str, str, str]]:
         title, _, rest = block.partition("\n")
         spec, _, expected = rest.partition("-----\n")
         assert expected, title
+        for word, names in _NAMES.items():
+            expected = expected.replace(word, names)
         cases.append((title, spec, expected.rstrip("\n")))
     return cases
 

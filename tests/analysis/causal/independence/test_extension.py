@@ -52,7 +52,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_tests_of_the_room_are_found_by_name() -> None:
-    assert list(independence_tests()) == ["auto", "kernel", "paper", "regression"]
+    assert {"auto", "kernel", "paper", "regression"} <= set(independence_tests())
 
 
 def test_another_distributions_test_is_selected_by_name(
@@ -78,7 +78,8 @@ def test_another_distributions_test_is_selected_by_name(
 def test_help_lists_the_registered_tests(installed: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="0"):
         main(["model", "--help"])
-    assert "auto, kernel, paper, regression, toy_correlation" in " ".join(capsys.readouterr().out.split())
+    assert list(independence_tests())[-1] == "toy_correlation"
+    assert ", ".join(independence_tests()) in " ".join(capsys.readouterr().out.split())
 
 
 def test_a_test_that_cannot_be_loaded_names_its_distribution(installed: Path) -> None:
