@@ -111,7 +111,7 @@ static int went_on(struct quanta *quanta, const ucontext_t *context)
 }
 
 /* Opens the simulator's log, whose name the harness gives without the process number. */
-static int open_log(void)
+static APART int open_log(void)
 {
     char path[4096];
     const char *name = getenv(UNPERTURBED_LOG_ENVIRONMENT);
@@ -121,7 +121,7 @@ static int open_log(void)
 }
 
 /* The number that ends at a place of a text, as valgrind writes it: "1,234". */
-static uint64_t number_ending(const char *text, const char *at)
+static APART uint64_t number_ending(const char *text, const char *at)
 {
     uint64_t number = 0, power = 1;
     for (; at > text && (at[-1] == ',' || (at[-1] >= '0' && at[-1] <= '9')); at--)
@@ -134,7 +134,7 @@ static uint64_t number_ending(const char *text, const char *at)
 
 /* Reads from valgrind's statistics how many blocks were executed, and how many quanta of all threads have ended:
  * "scheduler: 123,456,789 event checks." and "scheduler: 1,234/56,789 major/minor sched events." Empties the log. */
-static int read_statistics(int log, uint64_t *blocks, uint64_t *ended)
+static APART int read_statistics(int log, uint64_t *blocks, uint64_t *ended)
 {
     static const char checks[] = " event checks", sorts[] = " major/minor";
     static char text[8192];
@@ -173,7 +173,7 @@ static int ends_quantum(struct quanta *quanta, const void *context)
 }
 
 /* Begins to count quanta from where the simulator is. */
-static void begin_quanta(struct quanta *quanta)
+static APART void begin_quanta(struct quanta *quanta)
 {
     quanta->tick_ns = WORK_TICK_NS;
     if (quanta->log >= 0 && read_statistics(quanta->log, &quanta->first, &quanta->begun) != 0)
@@ -193,7 +193,7 @@ static APART void begin_early(struct quanta *quanta, uint64_t blocks)
 /* Tells how many quanta have ended since the last tick. A system call that may wait takes the tick that waits for a
  * quantum's end, and the next one comes too late if the quantum ends before: valgrind's statistics tell then, and one
  * that is about to end counts as ended. Where they cannot be had, each tick outside a system call counts. */
-static uint64_t quanta_since(struct quanta *quanta, const void *context)
+static APART uint64_t quanta_since(struct quanta *quanta, const void *context)
 {
     uint64_t blocks, ended;
     if (quanta->log < 0 || read_statistics(quanta->log, &blocks, &ended) != 0)
