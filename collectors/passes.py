@@ -181,10 +181,13 @@ def _assign(names: Sequence[str], source: str, request: Request) -> _Assigned:
         found.passes += counted
         taken = {metric.name for item in counted for metric in item.metrics}
         missed = [name for name in found.left if name not in taken]
+        others = tuple(one.prefix for one in find_sources().values() if one.prefix and one is not record)
         for name in missed:
-            found.refused[name].append(f"{candidate}: {why[name]}")
-        if why and not taken and not all(name.startswith(record.yields_to) for name in missed):
-            found.reasons[candidate] = _commonest(why.values())
+            if source != "auto" or name.startswith(record.yields_to) or not name.startswith(others):
+                found.refused[name].append(f"{candidate}: {why[name]}")
+        missed_own = [name for name in missed if not name.startswith((*record.yields_to, *others))]
+        if missed_own and not taken:
+            found.reasons[candidate] = _commonest(why[name] for name in missed_own)
         found.left = missed
     return found
 

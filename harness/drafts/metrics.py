@@ -10,6 +10,8 @@ from pathlib import Path
 
 from unperturbed.collectors.listing import list_metrics
 from unperturbed.collectors.passes import misspelt
+from unperturbed.collectors.sources import CatalogueEntry, find_sources
+from unperturbed.common.wording import counted
 from unperturbed.errors import HostError, SpecError
 from unperturbed.instrument.binaries.elf import read_binary
 from unperturbed.instrument.binaries.interposition import find_function
@@ -26,6 +28,7 @@ _CALLS = (
 )
 """Library functions that programs call for their work, those first whose counts say most."""
 _MOST_FUNCTIONS = 12
+_FEW = 6  # Metrics of a source that are all measured where none was chosen
 _SYSTEM = ("libc.", "ld-linux", "linux-vdso", "libm.", "libpthread.", "libdl.", "libgcc_s.")
 """Libraries whose own calls are not the program's."""
 
@@ -50,9 +53,11 @@ def choose_hardware(wanted: Sequence[str] = (), source: str = "", *, compiler: s
         only_simulated = any(name in ways and ways[name].kind == "simulated" for name in wanted)
         simulates = source == "simulated" or (source in ("", "auto") and only_simulated)
         return HardwareChoice(tuple(wanted), simulates, "requested on the command line")
-    counted = [name for name in _REAL if name in ways and ways[name].kind == "hardware"]
-    if len(counted) > 1:
-        return HardwareChoice(tuple(counted), False, "this processor counts them")
+    if source in find_sources():  # the spec refuses others
+        return _choose_of(source, listed)
+    real = [name for name in _REAL if name in ways and ways[name].kind == "hardware"]
+    if len(real) > 1:
+        return HardwareChoice(tuple(real), False, "this processor counts them")
     simulated = [name for name in _SIMULATED if name in ways and ways[name].kind == "simulated"]
     if simulated:
         return HardwareChoice(
@@ -65,6 +70,22 @@ def choose_hardware(wanted: Sequence[str] = (), source: str = "", *, compiler: s
         "this host cannot count anything for a program: it has no PMU, and valgrind is not installed (apt-get install "
         "valgrind); `unperturbed doctor` shows more"
     )
+
+
+def _choose_of(source: str, listed: Sequence[CatalogueEntry]) -> HardwareChoice:
+    """Return hardware metrics that one source counts: the usual ones, or all of a source that has few."""
+    ways = {one.name: way for one in listed for way in one.ways if way.source == source and way.available}
+    simulated = any(way.kind == "simulated" for way in ways.values())
+    usual = [
+        [name for name in names if name in ways and (ways[name].kind == "simulated") == simulated]
+        for names in (_SIMULATED if simulated else _REAL, _KERNELS_OWN, ways)
+    ]
+    chosen = next((names for names in usual if 1 < len(names) <= _FEW), usual[-1])
+    if not 0 < len(chosen) <= _FEW:
+        many = f"has {counted(len(ways), 'metric')}: name some by --metrics" if ways else "counts nothing on this host"
+        raise SpecError(f"--source {source}: the source {many}; `unperturbed metrics --source {source}` lists them")
+    why = "valgrind simulates them" if simulated else f"the source {source} counts them"
+    return HardwareChoice(tuple(chosen), simulated, why)
 
 
 def choose_calls(program: Path, library_path: Sequence[Path] = ()) -> Mapping[str, str]:

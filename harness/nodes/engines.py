@@ -96,9 +96,9 @@ class Engine(ABC):
         Execute `work_command(part)`, with its output appended to `job.log` in the part's folder. From the return on,
         `jobs` has the part, until its command has ended.
 
-        An engine that starts the process itself does so by `subprocess.Popen(…, start_new_session=True)`:
-        `supervision.run` ends all that it leaves running, and an interrupt of this command would reach the part. Where
-        parts share a host, set `UNPERTURBED_NODE=part-NAME` in a part's environment: two parts on a node of one name
+        An engine that starts the process itself does so by `subprocess.Popen` with a true `start_new_session`, never
+        by `supervision.run`, which ends all that it leaves running: parts outlive this command. Where parts share a
+        host, set `UNPERTURBED_NODE=part-NAME` in a part's environment: two parts on a node of one name
         are refused.
 
         Parameters

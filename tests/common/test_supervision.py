@@ -34,7 +34,9 @@ def test_all_programs_are_started_in_one_place() -> None:
     assert starts - engines == {"common.supervision"} | IN_A_BUILD
     for name in engines:
         text = modules()[name].read_text()
-        assert "(Engine):" in text, f"{name} is no engine: it starts programs by common.supervision"
+        assert re.search(r"^class \w+\((Engine|Here)\):", text, re.MULTILINE), (
+            f"{name} is no engine: it starts programs by common.supervision"
+        )
         assert len(found[name]) == text.count("start_new_session=True") == 1, "parts alone outlive the command"
 
 

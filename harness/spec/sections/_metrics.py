@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, WithJsonSchema, create_model
 
 from unperturbed.collectors.data import INTERVAL_COLUMNS
+from unperturbed.collectors.sources import find_sources
 from unperturbed.collectors.sources.catalogue import OS_METRICS, PERF_WORDS, PRESETS, is_native
 from unperturbed.common.expressions.metrics import parse_metric_expression
 from unperturbed.errors import SpecError
@@ -108,10 +109,8 @@ def _hint(draft: Draft, key: str, name: str) -> str:
     if meant is not None:
         return f"did you mean `{meant}`{'' if key_of(meant) == key else f' (under `{key_of(meant)}`)'}?"
     if key == "hardware":
-        return (
-            "give a PAPI preset (PAPI_TOT_INS) or a native event (perf::page-faults, pfm::RETIRED_INSTRUCTIONS, "
-            "callgrind::D1mw)"
-        )
+        own = ", ".join(f"{source.prefix}…" for source in find_sources().values() if source.prefix)
+        return f"give a PAPI preset (PAPI_TOT_INS) or a native event ({own}; of PAPI pfm::RETIRED_INSTRUCTIONS)"
     return f"known are {', '.join(OS_METRICS)}"
 
 

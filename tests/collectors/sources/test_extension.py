@@ -105,6 +105,31 @@ def test_the_catalogue_lists_it(tmp_path: Path, environment: dict[str, str]) -> 
     assert "one event" in unperturbed("metrics", "--source", "toy", folder=tmp_path, environment=environment)
 
 
+def test_its_few_metrics_are_those_of_a_program_that_is_run_without_a_spec(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    code = "from unperturbed.harness.drafts.metrics import choose_hardware; print(choose_hardware((), 'toy').names)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.stderr) == ("('toy::reads',)\n", "")
+
+
+def test_other_sources_do_not_refuse_its_names(tmp_path: Path, environment: dict[str, str]) -> None:
+    code = (
+        "from unperturbed.collectors.passes import plan_passes\n"
+        "from unperturbed.collectors.sources.callgrind import Machine\n"
+        "from unperturbed.errors import HostError\n"
+        "try: plan_passes(['toy::writes'], source='auto', machine=Machine(), compiler='gcc')\n"
+        "except HostError as error: print(error)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert "toy: " in done.stdout
+    assert "papi" not in done.stdout
+
+
 @pytest.mark.parametrize("sampler", ["inside", "outside"])
 def test_a_campaign_counts_by_it(tmp_path: Path, environment: dict[str, str], sampler: str) -> None:
     (tmp_path / "toy.yaml").write_text(SPEC.replace("SAMPLER", sampler))

@@ -1,7 +1,7 @@
 """Broken specs and the exact diagnostics that each gives: `faults.txt` is the table.
 
-Each case there is a title behind `#####`, the spec, a line `-----`, and the expected message. SOURCES, EVENTS and
-KEYS in a message are the sources, the keys of events and the keys at the top of a spec that there are.
+Each case there is a title behind `#####`, the spec, a line `-----`, and the expected message. PREFIXES, SOURCES,
+EVENTS and KEYS in a message are those that there are: prefixes of sources, sources, keys of events, keys of a spec.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from unperturbed.instrument.events import event_keys
 
 _TABLE = Path(__file__).with_name("faults.txt")
 _NAMES = {
+    "PREFIXES": ", ".join(f"{source.prefix}…" for source in find_sources().values() if source.prefix),
     "SOURCES": listing([f"`{name}`" for name in ("auto", *find_sources())], "or"),
     "EVENTS": ", ".join(event_keys()),
     "KEYS": ", ".join(spec_keys()),
