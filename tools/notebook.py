@@ -88,9 +88,14 @@ def _make(place: Path) -> None:
     done = subprocess.run(command, cwd=place, capture_output=True, text=True, check=False)
     if done.returncode not in (0, 4):
         raise AssertionError(done.stdout + done.stderr)
+    write_recordings(place)
+    _write_sweep(place / "campaigns" / "sizes")
+
+
+def write_recordings(place: Path) -> None:
+    """Write what the page has perf record before and after a change; no picture shows it."""
     _write_recordings(place / "base", seed=1, disturbed=False)
     _write_recordings(place / "new", seed=3, disturbed=True)
-    _write_sweep(place / "campaigns" / "sizes")
 
 
 def _write_recordings(folder: Path, *, seed: int, disturbed: bool) -> None:

@@ -2,20 +2,18 @@
 
     python -m docs.tutorials.pictures [CAMPAIGNS]
 
-CAMPAIGNS holds `quickstart` and `sizes`, as `make docs-pictures` makes them, and recordings of perf in `recordings`;
-without these, perf records the quickstart's program. Chromium draws.
+CAMPAIGNS holds `quickstart` and `sizes`, as `make docs-pictures` makes them. Chromium draws.
 """
 
 from __future__ import annotations
 
 import argparse
-import subprocess
 import tempfile
 from pathlib import Path
 from typing import Any
 
 from tests.analysis.report.browser import open_report
-from tools.notebook import PAGE
+from tools.notebook import PAGE, write_recordings
 from tools.tutorials import follow
 from unperturbed.common.result import Picture
 
@@ -35,11 +33,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("campaigns", type=Path, nargs="?", default=Path("campaigns"))
     campaigns = parser.parse_args().campaigns.resolve()
-    _record(campaigns)
     with tempfile.TemporaryDirectory() as place:
         (Path(place) / "campaigns").symlink_to(campaigns)
-        for name in ("base", "new"):
-            (Path(place) / name).symlink_to(campaigns / "recordings" / name)
+        write_recordings(Path(place))
         cells, _ = follow(PAGE, Path(place))
         page = Path(place) / "shown.html"
         for cell in cells:
@@ -48,24 +44,6 @@ def main() -> None:
                 for dark, name in ((False, cell.picture), (True, cell.picture.replace(".png", "-dark.png"))):
                     _shoot(page, HERE / name, dark=dark, drawn=isinstance(cell.values[-1], Picture))
                     print(name, f"{(HERE / name).stat().st_size:,} bytes")
-
-
-def _record(campaigns: Path) -> None:
-    """Record the quickstart's program by perf, in large and in small blocks, unless that was done."""
-    program = next(campaigns.glob("quickstart/builds/00/src/blocksort"))
-    text = (campaigns / "quickstart" / "inputs" / "corpus.txt").read_bytes()
-    with tempfile.NamedTemporaryFile() as corpus:
-        corpus.write(10 * text)
-        corpus.flush()
-        for name, size in (("base", 136), ("new", 40)):
-            folder = campaigns / "recordings" / name
-            folder.mkdir(exist_ok=True, parents=True)
-            for run in range(1, 6):
-                if not (folder / f"{run}.csv").exists():
-                    words = ["perf", "stat", "-I", "20", "-x,", "-o", str(folder / f"{run}.csv")]
-                    words += ["-e", "task-clock,page-faults,context-switches", "--", str(program), "-c"]
-                    words += ["-b", str(size), corpus.name]
-                    subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
 
 
 def _write(value: Any, path: Path) -> None:
