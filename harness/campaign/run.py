@@ -45,6 +45,7 @@ _UNSEEN_NS = 300_000_000
 _UNSEEN_SHARE = 0.1
 """How much of a run's end may be without records: releasing a large program's memory takes time."""
 _ANY_RESULT = "any"
+_EARLY_PARTS = 32  # A round moves the places where intervals end by less than one of so many parts of an interval
 _POINTER_BYTES = 8
 _STACK_STEP = 4096  # Stacks that differ by this share their lines' sets in usual first-level caches
 _KILLED = 128  # Exit codes above this stand for a signal, as in the shell
@@ -199,13 +200,14 @@ def _sampled_command(
 
 
 def _early(sampling: Sampling, pad_bytes: int) -> int:
-    """Return by how many basic blocks the first interval of work is shorter: another part of one in each round.
+    """Return by how many basic blocks the first interval of work is shorter: another small part of one in each round.
 
-    Else all runs would be cut at the same places, and the least that counting adds would move it away from these.
+    Else all runs would be cut at the very same places, and where intervals are almost equal, their order would change
+    by the least that counting adds, which moves a run away from these places.
     """
     if sampling.clock != "work" or sampling.whole:
         return 0
-    return pad_bytes * sampling.interval_ns * QUANTUM_BLOCKS // PAD_BYTES
+    return pad_bytes * sampling.interval_ns * QUANTUM_BLOCKS // (_EARLY_PARTS * PAD_BYTES)
 
 
 def _padding(words: Sequence[str], environment: Mapping[str, str], pad_bytes: int) -> int:

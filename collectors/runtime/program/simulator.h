@@ -182,11 +182,15 @@ static APART void begin_quanta(struct quanta *quanta)
     quanta->counted = quanta->begun;
 }
 
-/* Makes the first interval shorter, by quanta that count as passed and by blocks that belong to no interval. */
+/* Makes the first interval shorter, by quanta that count as passed and by blocks that belong to no interval. It begins
+ * with a quantum in all configurations, however much each did before: what is loaded into a program differs. */
 static APART void begin_early(struct quanta *quanta, uint64_t blocks)
 {
+    uint64_t done = 0, ended, left = blocks % QUANTUM_BLOCKS;
+    if (quanta->log >= 0 && read_statistics(quanta->log, &done, &ended) == 0)
+        left += QUANTUM_BLOCKS - done % QUANTUM_BLOCKS;
     quanta->count = blocks / QUANTUM_BLOCKS;
-    for (uint64_t left = blocks % QUANTUM_BLOCKS; left > 0; left--)
+    for (; left > 0; left--)
         __asm__ volatile("");
 }
 
