@@ -63,9 +63,15 @@ def test_runs_that_read_have_the_same_intervals_in_all_configurations(
     campaign = up.load(next((tmp_path / "campaigns").glob("*/")))
     baseline = {run.attributes["block"]: run for run in campaign["baseline"]}
     (name,) = (name for name in campaign if name != "baseline")
+    apart = []
     for run in campaign[name]:
         other = baseline[run.attributes["block"]]
         assert run.attributes["environment_pad_bytes"] == other.attributes["environment_pad_bytes"]
         assert abs(len(run) - len(other)) <= 1
         most = min(len(run), len(other)) - 1
-        assert np.corrcoef(run["PAPI_TOT_INS"][:most], other["PAPI_TOT_INS"][:most])[0, 1] > 0.9
+        ends, others = (np.cumsum(one["PAPI_TOT_INS"][:most]) for one in (run, other))
+        interval = np.median(np.diff(others))
+        apart.append(np.abs(ends - others) / interval)
+    # Beside much other work, a call may take the tick of an interval's end, which the next call makes up for.
+    assert np.median(np.concatenate(apart)) < 0.05
+    assert np.mean(np.concatenate(apart)) < 0.1
