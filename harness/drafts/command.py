@@ -29,7 +29,7 @@ from unperturbed.instrument.binaries.elf import read_binary
 _PASSED_ON = ("LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV", "OMP_NUM_THREADS", "GOMAXPROCS", "MKL_NUM_THREADS")
 """Variables of the user's environment that programs need to run as they do; others are asked for by name."""
 _SLOWDOWN, _LEAST_TIMEOUT_S = 100, 600
-_LEAST_S, _LEAST_SIMULATED_S = 0.01, 0.003
+_LEAST_S, _LEAST_SIMULATED_S = 0.01, 0.005
 """Shorter programs have too few intervals of the least length for a correlation."""
 _OF_SCRIPT = "__main__."
 _CALLS = "calls"  # The configuration that counts calls
@@ -108,7 +108,7 @@ class CommandSpec:
 
     @property
     def shortest_s(self) -> float:
-        """Return how long the program must take for enough intervals: simulated time ticks by some milliseconds."""
+        """Return how long the program must take for enough intervals: about ten quanta of the simulator a millisecond."""
         return _LEAST_SIMULATED_S if self.hardware.simulated else _LEAST_S
 
     @property
