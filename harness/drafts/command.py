@@ -108,7 +108,7 @@ class CommandSpec:
 
     @property
     def shortest_s(self) -> float:
-        """Return how long the program must take for enough intervals; simulated, it has some ten quanta a millisecond."""
+        """Return how long the program must take for enough intervals: ten quanta of the simulator take 1 ms."""
         return _LEAST_SIMULATED_S if self.hardware.simulated else _LEAST_S
 
     @property
