@@ -11,8 +11,7 @@ Two claims are made, and they have different errors:
   fewer than 4 nodes that spread is almost unknown, and no claim is made.
 
 The errors of an outer change are those of one host (`compare_outer.outer_errors`), by the spreads pooled over nodes and
-by those of each node: with one pooled spread at all levels, a fall by exactly the tolerance was called *perturbed* in
-up to 47 % of campaigns on four nodes, and accepted in up to 20 % (`docs/evidence/calibration.md`).
+by those of each node: one pooled spread at all levels called falls by exactly the tolerance *perturbed* far too often.
 
 A node's weight is k r / (k + r) of its k baseline runs and r checked runs, and so depends on no result.
 """

@@ -17,7 +17,7 @@ from unperturbed.analysis.perturbation.compare_outer import (
     pair_variance,
     reference_outer_rho,
 )
-from unperturbed.analysis.perturbation.correlation import FloatArray, correlate_runs, fisher, from_fisher
+from unperturbed.analysis.perturbation.correlation import FloatArray, correlate_runs, from_fisher
 from unperturbed.analysis.perturbation.decide import compare_as_paper, decide, decide_as_paper
 from unperturbed.analysis.perturbation.describe import baseline_table
 from unperturbed.analysis.perturbation.outer import OuterSettings, checked_outer_z, outer_matrix
@@ -267,16 +267,14 @@ class Baseline:
             align_on = ("IPC",) if "IPC" in self.traces[0].metrics else self.metrics
         settings = OuterSettings(pairs, tuple(align_on), anchor, literal)
         matrix = self._outer_matrix(settings)
-        if against is None:
-            each = checked_outer_z(self._outer_traces, checked.traces, settings)
-            z = each.mean(axis=0)
-        else:
+        references = self._outer_traces if against is None else (against,)
+        if against is not None:
             other = self._checked(against, allow_members=True)
             checked = replace(checked, constant={**other.constant, **checked.constant})
-            z = checked_outer_z([against], checked.traces, settings)[0]
             apart = [at for at, trace in enumerate(self._outer_traces) if trace is not against]
             matrix = matrix[np.ix_(apart, apart)]
-        reference, observed = reference_outer_rho(matrix), from_fisher(z)
+        each = checked_outer_z(references, checked.traces, settings)
+        reference, observed = reference_outer_rho(matrix), from_fisher(each.mean(axis=0))
         undefined = np.asarray(np.isnan(np.vstack((reference, observed))).any(axis=0), np.bool_)
         flat = {
             first: "constant after alignment"
@@ -289,8 +287,6 @@ class Baseline:
         compared = (
             compare_as_paper(reference, observed)
             if method == "paper"
-            else compare_with_one_run(matrix, fisher(observed), intervals=self._intervals(checked), alpha=self.alpha)
-            if against is not None
             else self._compare_outer(matrix, each[:, :, possible], checked)
         )
         labels = [pairs[at] for at in possible]
@@ -341,8 +337,12 @@ class Baseline:
         return shorter(compare(alpha=level), compare_within_rounds(reference, observed, partners, alpha=level))
 
     def _compare_outer(self, matrix: FloatArray, each: FloatArray, checked: _CheckedRuns) -> Comparison:
+        """Compare the outer values of a baseline with those of checked runs, with each of its runs or with one run."""
+        intervals = self._intervals(checked)
+        if len(each) == 1:
+            return compare_with_one_run(matrix, each[0], intervals=intervals, alpha=self.alpha)
         reference, observed, shared = reference_outer_rho(matrix), from_fisher(each.mean(axis=0)), pair_variance(matrix)
-        compare = partial(compare_outer_runs, reference, observed, shared, intervals=self._intervals(checked))
+        compare = partial(compare_outer_runs, reference, observed, shared, intervals=intervals)
         if not self._equal_work or (partners := find_partners(self._outer_traces, checked.traces)) is None:
             return compare(alpha=self.alpha)
         level = self.alpha / DESIGNS

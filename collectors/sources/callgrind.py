@@ -164,6 +164,10 @@ def valgrind_command(machine: Machine, dumps: Path) -> list[str]:
     ]
 
 
+QUANTUM_BLOCKS = 100_000
+"""Basic blocks after which valgrind looks for signals: the unit of the work clock."""
+
+
 def log_of(dumps: Path) -> Path:
     """Return the simulator's log, without the process number at its end."""
     return dumps.with_name("valgrind.")

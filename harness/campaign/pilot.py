@@ -155,7 +155,7 @@ def _quanta(interval: Interval, trace: Trace) -> tuple[int, str]:
         return quanta, ""
     return quanta, (
         f"{interval.records} records were requested; an interval holds at least {describe_interval(1, 'work')}, which "
-        f"gives {len(trace)}. Give the program {interval.records / len(trace):.2g} times as much work for more."
+        f"gives {len(trace)}. Give the program {interval.records / len(trace):.2g} times as much work to get them."
     )
 
 

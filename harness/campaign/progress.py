@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from unperturbed.collectors.sources.callgrind import QUANTUM_BLOCKS
+
 if TYPE_CHECKING:
     from unperturbed.collectors.passes import Passes
     from unperturbed.harness.campaign.plan import PlannedRun
-
-QUANTUM_BLOCKS = 100_000  # Basic blocks of a quantum of the simulator's work clock
 
 
 @dataclass(frozen=True)

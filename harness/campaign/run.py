@@ -29,11 +29,10 @@ from unperturbed.collectors.records.file import (
 )
 from unperturbed.collectors.runtime import build_observer, build_preload
 from unperturbed.collectors.sources import Pass, find_source
-from unperturbed.collectors.sources.callgrind import complaints, log_of, valgrind_command
+from unperturbed.collectors.sources.callgrind import QUANTUM_BLOCKS, complaints, log_of, valgrind_command
 from unperturbed.collectors.sources.source import NONE
 from unperturbed.errors import RunError
 from unperturbed.harness.campaign.plan import PAD_BYTES
-from unperturbed.harness.campaign.progress import QUANTUM_BLOCKS
 from unperturbed.harness.program.process import Command, Outcome, launch, program_command
 from unperturbed.harness.program.software_metrics import SoftwareMetrics
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
@@ -193,7 +192,7 @@ def _sampled_command(
     command = replace(
         plain,
         argv=[*prefix, *plain.argv],
-        environment={**environment, "UNPERTURBED_PAD": "x" * _padding(plain.argv, environment, pad_bytes)},
+        environment=_padded(plain.argv, environment, pad_bytes),
         timeout_s=limit if sampling.timeout_s is None else min(sampling.timeout_s, limit),
     )
     return command, setup
@@ -210,15 +209,23 @@ def _early(sampling: Sampling, pad_bytes: int) -> int:
     return pad_bytes * sampling.interval_ns * QUANTUM_BLOCKS // (_EARLY_PARTS * PAD_BYTES)
 
 
-def _padding(words: Sequence[str], environment: Mapping[str, str], pad_bytes: int) -> int:
-    """Return the bytes that put the stack where all configurations of a round have it.
+def _padded(words: Sequence[str], environment: Mapping[str, str], pad_bytes: int) -> dict[str, str]:
+    """Return the environment with what puts the stack where all configurations of a round have it.
 
-    The kernel puts a program's words and variables above its stack, with a pointer to each. Configurations differ in
-    them by the paths of their builds and by what is loaded into them.
+    The kernel puts a program's words and variables above its stack, its path once more, and a pointer to each word and
+    variable. Configurations differ in them by the paths of their builds and by what is loaded into them. Texts and
+    pointers are aligned to 16 bytes each: an even number of pointers leaves the rest to the texts.
     """
-    texts = [*words, *(f"{name}={value}" for name, value in environment.items())]
-    used = sum(len(os.fsencode(text)) + 1 + _POINTER_BYTES for text in texts)
-    return -used % _STACK_STEP + pad_bytes
+    padded = {**environment, "UNPERTURBED_PAD": ""}
+    if (len(words) + len(padded)) % 2:
+        padded["UNPERTURBED_EVEN"] = ""
+    texts = [words[0], *words, *(f"{name}={value}" for name, value in padded.items())]
+    used = sum(len(os.fsencode(text)) + 1 for text in texts) + _POINTER_BYTES * (len(texts) - 1)
+    return {**padded, "UNPERTURBED_PAD": "x" * (-used % _STACK_STEP + pad_bytes)}
+
+
+def _simulator_logs(folder: Path) -> list[Path]:
+    return list(folder.glob(f"{log_of(folder / 'dumps').name}*"))
 
 
 def _setup(spec: CampaignSpec, sampling: Sampling, program: str) -> Setup:
@@ -356,12 +363,12 @@ def _last_stderr(folder: Path) -> str:
     """Return the last lines of the program's stderr, for an error message."""
     file = folder / "stderr"
     text = file.read_bytes()[-_SHOWN_BYTES:].decode(errors="replace").strip() if file.is_file() else ""
-    text = "\n".join(filter(None, (text, *map(complaints, folder.glob(f"{log_of(folder / 'dumps').name}*")))))
+    text = "\n".join(filter(None, (text, *map(complaints, _simulator_logs(folder)))))
     return f"It said:\n{text}" if text else "It wrote nothing to stderr."
 
 
 def _tidy(folder: Path) -> None:
     """Remove the raw records and the program's scratch files."""
     shutil.rmtree(folder / "scratch", ignore_errors=True)
-    for file in [folder / "record", *folder.glob("dumps.*"), *folder.glob(f"{log_of(folder / 'dumps').name}*")]:
+    for file in [folder / "record", *folder.glob("dumps.*"), *_simulator_logs(folder)]:
         file.unlink(missing_ok=True)

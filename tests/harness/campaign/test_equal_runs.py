@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 import unperturbed as up
-from tests.collectors.runtime.programs import compile_program
 from tests.harness.phases_campaign import unperturbed
-from unperturbed.harness.campaign.run import _padding
+from unperturbed.harness.campaign.run import _padded
 
 _WHERE = """
 #include <stdio.h>
@@ -39,14 +38,23 @@ int main(void) {
 
 def test_the_stack_is_at_the_same_place_whatever_a_configuration_is_called(tmp_path: Path) -> None:
     """Without address randomisation, as on a host where nothing else varies it."""
-    program = compile_program(tmp_path, _WHERE)
+    (tmp_path / "where.c").write_text(_WHERE)
     found = set()
-    for words, variables in (([], {}), (["a-longer-word"], {"LD_LIBRARY_PATH": "/somewhere/else"}), (["b"], {"C": ""})):
+    longer = {"A": "/elsewhere", "C": ""}
+    for name, more, variables in (
+        ("a", [], {}),
+        ("in a longer path", ["w" * 17], longer),
+        ("b", ["1", "22"], {"D": ""}),
+    ):
+        program = tmp_path / name
+        subprocess.run(["gcc", "-o", program, tmp_path / "where.c"], check=True)
         environment = {"PATH": os.environ["PATH"], **variables}
-        padded = environment | {"UNPERTURBED_PAD": "x" * _padding([str(program), *words], environment, 100)}
-        command = ["setarch", "-R", str(program), *words]
-        found.add(subprocess.run(command, env=padded, capture_output=True, text=True, check=True).stdout)
-    assert len(found) == 1
+        words = [str(program), *more]
+        padded = _padded(words, environment, 100)
+        for prefix in (["setarch", "-R"], ["valgrind", "-q", "--tool=none"]):
+            done = subprocess.run([*prefix, *words], env=padded, capture_output=True, text=True, check=True)
+            found.add((prefix[0], done.stdout))
+    assert len(found) == 2, found
 
 
 def test_runs_that_read_have_the_same_intervals_in_all_configurations(
