@@ -144,8 +144,11 @@ static APART void tick_of_a_simulator(struct unperturbed_sampler *sampler, int o
         sampler->quanta.count %= unperturbed_header->interval_ns;
         write_record(sampler, 0);
     }
-    if (is_work)
+    if (is_work) {
+        if (sampler->quanta.log >= 0)
+            ask_for_statistics();
         set_timer(sampler);
+    }
     if (is_simulated())
         CALLGRIND_TOGGLE_COLLECT;
 }

@@ -33,9 +33,11 @@
 #define SHORTEST_TICK_NS 50000 /* where a lost tick is made up for by the next one: the sooner that comes, the better */
 #define LONGEST_TICK_NS 6400000
 #define QUANTUM_BLOCKS 100000
-#define CLOSE_BLOCKS 5000 /* of a quantum, take longer than `SHORTEST_TICK_NS` and the handling of a tick */
-#define UNEVEN_SHARE 20   /* one tick in so many lost to system calls, and intervals of work are no longer even */
-#define REGISTERS 34      /* at most */
+#define CLOSE_BLOCKS 5000  /* of a quantum, take longer than `SHORTEST_TICK_NS` and the handling of a tick */
+#define SPARED_BLOCKS 2000 /* of a quantum, for the ticks that usually come in one */
+#define EDGE_BLOCKS 22     /* between two readings of the statistics by ticks that follow each other at once */
+#define UNEVEN_SHARE 20    /* one tick in so many lost to system calls, and intervals of work are no longer even */
+#define REGISTERS 34       /* at most */
 
 /* Quanta of work, of 100,000 basic blocks each. */
 struct quanta {
@@ -43,6 +45,9 @@ struct quanta {
     int log;                       /* of the simulator, for its statistics; -1 where there is none */
     uint64_t begun;                /* the number of the quantum that lasts, by these */
     uint64_t first;                /* its first block */
+    uint64_t entered, left;        /* the block when the last tick was entered, and when it was left */
+    uint64_t edge;                 /* blocks of a tick before the first of these and after the second */
+    uint64_t handled;              /* blocks that ticks took, less those that quanta spared for them */
     uint64_t counted;              /* quanta that ended or were about to */
     uint64_t count;                /* since the last record */
     uint64_t all;                  /* since the beginning */
@@ -132,27 +137,36 @@ static APART uint64_t number_ending(const char *text, const char *at)
     return number;
 }
 
-/* Reads from valgrind's statistics how many blocks were executed, and how many quanta of all threads have ended:
- * "scheduler: 123,456,789 event checks." and "scheduler: 1,234/56,789 major/minor sched events." Empties the log. */
-static APART int read_statistics(int log, uint64_t *blocks, uint64_t *ended)
+/* Has valgrind write its statistics into its log. */
+static APART void ask_for_statistics(void) { VALGRIND_MONITOR_COMMAND("v.info stats"); }
+
+/* Reads from valgrind's statistics how many blocks have been executed, and how many quanta of all threads have ended:
+ * "scheduler: 123,456,789 event checks." and "scheduler: 1,234/56,789 major/minor sched events." Those that were asked
+ * for when the last tick was left come first. Empties the log. */
+static APART int read_statistics(struct quanta *quanta, uint64_t *blocks, uint64_t *ended)
 {
     static const char checks[] = " event checks", sorts[] = " major/minor";
     static char text[8192];
     static off_t written; /* valgrind goes on writing there, also in an emptied file */
     struct stat now;
-    VALGRIND_MONITOR_COMMAND("v.info stats");
-    if (fstat(log, &now) != 0 || now.st_size <= written)
+    ask_for_statistics();
+    if (fstat(quanta->log, &now) != 0 || now.st_size <= written)
         return -1;
-    ssize_t length = pread(log, text, sizeof text, written);
+    ssize_t length = pread(quanta->log, text, sizeof text, written);
     written = now.st_size;
-    if (length <= 0 || ftruncate(log, 0) != 0)
+    if (length <= 0 || ftruncate(quanta->log, 0) != 0)
         return -1;
     /* memmem, as strstr would take a tenth of a quantum. */
-    const char *checked = memmem(text, (size_t)length, checks, sizeof checks - 1);
-    const char *sorted = memmem(text, (size_t)length, sorts, sizeof sorts - 1);
-    while (sorted && sorted > text && *sorted != '/')
+    const char *end = text + length, *checked = memmem(text, (size_t)length, checks, sizeof checks - 1);
+    if (!checked)
+        return -1;
+    const char *again = memmem(checked + 1, (size_t)(end - checked - 1), checks, sizeof checks - 1);
+    quanta->left = again ? number_ending(text, checked) : quanta->entered;
+    checked = again ? again : checked;
+    const char *sorted = memmem(checked, (size_t)(end - checked), sorts, sizeof sorts - 1);
+    while (sorted && sorted > checked && *sorted != '/')
         sorted--;
-    if (!checked || !sorted)
+    if (!sorted)
         return -1;
     *blocks = number_ending(text, checked);
     *ended = number_ending(text, sorted);
@@ -175,11 +189,20 @@ static int ends_quantum(struct quanta *quanta, const void *context)
 /* Begins to count quanta from where the simulator is. */
 static APART void begin_quanta(struct quanta *quanta)
 {
+    uint64_t done = 0;
     quanta->tick_ns = WORK_TICK_NS;
-    if (quanta->log >= 0 && read_statistics(quanta->log, &quanta->first, &quanta->begun) != 0)
+    if (quanta->log >= 0 && read_statistics(quanta, &done, &quanta->begun) != 0)
         quanta->log = -1;
-    quanta->first -= quanta->first % QUANTUM_BLOCKS; /* the program's first thread executes whole quanta */
+    quanta->first = done - done % QUANTUM_BLOCKS; /* the program's first thread executes whole quanta */
     quanta->counted = quanta->begun;
+    quanta->edge = EDGE_BLOCKS;
+    quanta->entered = quanta->left = done;
+}
+
+static APART void execute_blocks(uint64_t count)
+{
+    for (; count > 0; count--)
+        __asm__ volatile("");
 }
 
 /* Makes the first interval shorter, by quanta that count as passed and by blocks that belong to no interval. It begins
@@ -187,11 +210,29 @@ static APART void begin_quanta(struct quanta *quanta)
 static APART void begin_early(struct quanta *quanta, uint64_t blocks)
 {
     uint64_t done = 0, ended, left = blocks % QUANTUM_BLOCKS;
-    if (quanta->log >= 0 && read_statistics(quanta->log, &done, &ended) == 0)
+    if (quanta->log >= 0 && read_statistics(quanta, &done, &ended) == 0)
         left += QUANTUM_BLOCKS - done % QUANTUM_BLOCKS;
     quanta->count = blocks / QUANTUM_BLOCKS;
-    for (; left > 0; left--)
-        __asm__ volatile("");
+    execute_blocks(left);
+}
+
+/* Leaves each quantum the same number of blocks for the program. The handling of a tick is executed in the simulator
+ * too, and how many ticks come in a quantum depends on the host's load: without this, the ends of intervals move by up
+ * to 2 % of an interval between identical runs. What does not fit into a quantum's spared blocks is made up for in
+ * the next ones. */
+static APART void spare_blocks(struct quanta *quanta, uint64_t blocks, int stands, int begins)
+{
+    uint64_t took = quanta->left - quanta->entered, since = blocks - quanta->left;
+    if (stands && since < CLOSE_BLOCKS) /* else another thread had its turn */
+        quanta->edge = since;           /* the program did nothing in between */
+    quanta->handled += (took < CLOSE_BLOCKS ? took : 0) + (begins ? 0 : quanta->edge);
+    quanta->entered = blocks;
+    if (!begins)
+        return;
+    uint64_t handled = quanta->handled < SPARED_BLOCKS ? quanta->handled : SPARED_BLOCKS;
+    quanta->handled -= handled;
+    quanta->entered += SPARED_BLOCKS - handled;
+    execute_blocks(SPARED_BLOCKS - handled);
 }
 
 /* Tells how many quanta have ended since the last tick. A system call that may wait takes the tick that waits for a
@@ -200,10 +241,11 @@ static APART void begin_early(struct quanta *quanta, uint64_t blocks)
 static APART uint64_t quanta_since(struct quanta *quanta, const void *context)
 {
     uint64_t blocks, ended;
-    if (quanta->log < 0 || read_statistics(quanta->log, &blocks, &ended) != 0)
+    if (quanta->log < 0 || read_statistics(quanta, &blocks, &ended) != 0)
         return (uint64_t)ends_quantum(quanta, context);
-    int stands = !went_on(quanta, context) && ended == quanta->begun && quanta->tick_ns < LONGEST_TICK_NS;
-    quanta->tick_ns = stands ? 2 * quanta->tick_ns : SHORTEST_TICK_NS;
+    int stands = !went_on(quanta, context) && ended == quanta->begun;
+    quanta->tick_ns = stands && quanta->tick_ns < LONGEST_TICK_NS ? 2 * quanta->tick_ns : SHORTEST_TICK_NS;
+    spare_blocks(quanta, blocks, stands, ended != quanta->begun);
     if (ended != quanta->begun) {
         quanta->first = in_system_call(context) ? quanta->first + (ended - quanta->begun) * QUANTUM_BLOCKS : blocks;
         quanta->begun = ended;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -259,6 +260,28 @@ int main(void) {{
     within = np.abs(runs[0] - runs[1])[:-1] / np.median(runs[0])
     assert np.mean(within) < 0.02
     assert runs[0][:-1].max() < 1.15 * runs[0][:-1].min()
+
+
+def test_ticks_of_a_busy_host_move_no_interval(tmp_path: Path) -> None:
+    """More ticks come beside busy processes, and their handling is executed in the simulator too."""
+    program = compile_program(tmp_path, f"{BUSY} int main(void) {{ busy(12000000); return 0; }}")
+    ends = []
+    for neighbours in (0, 4):
+        folder = tmp_path / str(neighbours)
+        folder.mkdir()
+        command = [*valgrind_command(Machine(), folder / "dumps"), str(program)]
+        log = {"UNPERTURBED_LOG": str(log_of(folder / "dumps"))}
+        beside = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(neighbours)]
+        try:
+            records, done = sample(folder, command, Setup("simulated", 1, "work"), log)
+        finally:
+            for process in beside:
+                process.kill()
+                process.wait()
+        assert done.returncode == 0
+        ends.append(np.cumsum(read_dumps(next(folder.glob("dumps.*")), len(records.rows) - 1)["Ir"])[:-1])
+    assert len(ends[0]) == len(ends[1]) > 20
+    assert np.median(np.abs(ends[0] - ends[1])) < 0.001 * ends[0][-1] / len(ends[0])
 
 
 def test_a_quantum_of_the_smallest_blocks_counts(tmp_path: Path) -> None:
