@@ -21,7 +21,7 @@ struct unperturbed_counters {
     int64_t total[UNPERTURBED_EVENTS]; /* OPTION_RESET: counts before the last reset */
     uint64_t user_reads;               /* reads that needed no system call */
     uint32_t overflow;                 /* number of the event that ends intervals, from 1; 0 for none */
-    void *state;                       /* for a source of another distribution */
+    void *state;                       /* the source's own */
 };
 
 struct unperturbed_source {
