@@ -32,6 +32,7 @@ ORDER: Mapping[str, tuple[str, ...]] = {
     "analysis": (
         "alignment",
         "perturbation",
+        "totals",
         "pages",
         "nodes",
         "partition",

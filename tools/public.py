@@ -11,6 +11,7 @@ PACKAGES = {
     "unperturbed.collectors.imports": "Traces that other tools recorded.",
     "unperturbed.collectors.sources": "Sources of hardware counts.",
     "unperturbed.analysis.perturbation": "Verdicts: did measuring change the program?",
+    "unperturbed.analysis.totals": "Verdicts on totals of runs.",
     "unperturbed.analysis.alignment": "Dynamic time warping, alignment of runs, merging.",
     "unperturbed.analysis.partition": "Subsets of metrics that leave the program unperturbed.",
     "unperturbed.analysis.diagnosis": "Diagnosis of event logs.",

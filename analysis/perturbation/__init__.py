@@ -5,7 +5,6 @@ Inner and outer correlations of checked runs are compared with those of a baseli
 Mytkowicz et al., "Understanding Measurement Perturbation in Trace-based Data".
 """
 
-from unperturbed.analysis.levels import LevelChange, level_changes, level_table
 from unperturbed.analysis.perturbation.baseline import MINIMUM_RUNS, Baseline
 from unperturbed.analysis.perturbation.bootstrap import inner_by_bootstrap
 from unperturbed.analysis.perturbation.comparable import MINIMUM_INTERVALS
@@ -51,7 +50,6 @@ __all__ = [
     "Change",
     "CheckName",
     "Drift",
-    "LevelChange",
     "OutlierRun",
     "Overhead",
     "Stability",
@@ -64,8 +62,6 @@ __all__ = [
     "fisher",
     "from_fisher",
     "inner_by_bootstrap",
-    "level_changes",
-    "level_table",
     "outer_correlations",
     "overhead",
     "overhead_words",

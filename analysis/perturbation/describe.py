@@ -65,6 +65,10 @@ def verdict_cell(verdict: VerdictName) -> Cell:
     return Cell(f"{VERDICT_SIGNS[verdict]} {verdict}", VERDICT_TONES[verdict])
 
 
+def _sign(verdict: VerdictName | None) -> Cell:
+    return Cell("·") if verdict is None else Cell(VERDICT_SIGNS[verdict], VERDICT_TONES[verdict])
+
+
 def verdict_headline(verdict: Verdict) -> str:
     """Return a verdict in one line: `steps is unperturbed (66 changes: 66 unperturbed)`."""
     counts = Counter(change.verdict for change in verdict.changes)
@@ -74,7 +78,9 @@ def verdict_headline(verdict: Verdict) -> str:
     return f"{verdict.configuration} is {verdict.verdict} ({found}){simulated}"
 
 
-def verdict_table(verdicts: Sequence[Verdict], caption: str = "") -> Table:
+def verdict_table(
+    verdicts: Sequence[Verdict], caption: str = "", *, totals: Mapping[str, VerdictName] | None = None
+) -> Table:
     """Return one row per configuration: its verdict, the overhead of measuring, and its number of changes by verdict.
 
     Parameters
@@ -83,6 +89,8 @@ def verdict_table(verdicts: Sequence[Verdict], caption: str = "") -> Table:
         One a configuration.
     caption : str, default ""
         What the table holds.
+    totals : mapping of str to VerdictName, optional
+        The verdict on the totals of each configuration, for a column of its own.
 
     Returns
     -------
@@ -94,6 +102,7 @@ def verdict_table(verdicts: Sequence[Verdict], caption: str = "") -> Table:
         Column("configuration"),
         Column("verdict"),
         Column("instructions", "right", "instructions that measuring added to a run"),
+        *([Column("totals", "right", "the most serious verdict on the totals of runs")] if totals else []),
         *(Column(VERDICT_SIGNS[name], "right", f"pairs and metrics that are {name}") for name in names),
     )
     rows: list[list[Cell | str]] = []
@@ -105,6 +114,7 @@ def verdict_table(verdicts: Sequence[Verdict], caption: str = "") -> Table:
                 verdict.configuration,
                 verdict_cell(verdict.verdict),
                 Cell("" if added is None else percent(added), key=added),
+                *([_sign(totals.get(verdict.configuration))] if totals else []),
                 *(Cell(str(counts[name]), VERDICT_TONES[name]) if counts[name] else "·" for name in names),
             ]
         )

@@ -34,7 +34,7 @@ INTERVAL_COLUMNS = ("begin_ns", "end_ns", "overruns")
 
 METADATA_KEY = "unperturbed"
 _FORMAT = 1
-_NUMBERS = "order seconds wall_seconds missed_ticks unread_ticks sampled_threads skid_median skid_p99"
+_NUMBERS = "order seconds time_s cpu_s wall_seconds missed_ticks unread_ticks sampled_threads skid_median skid_p99"
 _ATTRIBUTES: Mapping[str, Shape] = {**dict.fromkeys(_NUMBERS.split(), float), "implausible": [str], "notes": [str]}
 """Attributes that this tool computes with, where a trace has them."""
 

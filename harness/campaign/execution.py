@@ -168,9 +168,10 @@ def execute_plan(session: Session, samplings: Mapping[str, Sampling], manifest: 
 
 def _make(session: Session, samplings: Mapping[str, Sampling], run: PlannedRun, attempt: Attempt) -> RunResult:
     with software_metrics_in(session, run) as software_metrics:
+        sampling = replace(samplings[run.pass_name], software_metrics=software_metrics)
         trace = execute_in(
             session,
-            replace(samplings[run.pass_name], software_metrics=software_metrics),
+            sampling,
             run.configuration,
             attempt.folder,
             pad_bytes=run.pad_bytes,

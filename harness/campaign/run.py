@@ -101,6 +101,28 @@ def run_plain(
     return ProgramResult(outcome.exit_code, _digest(spec, command)), outcome
 
 
+def time_native(
+    spec: CampaignSpec, folder: Path, *, build: Path | None, inputs: Path, expected: ProgramResult, pad_bytes: int
+) -> dict[str, float]:
+    """Run a configuration's build without a sampler; return the attributes of its times, the least of several runs.
+
+    Beside each simulated run: its own time is the simulator's. What is compiled in counts as in a sampled run.
+    """
+    plain = _command(spec, folder, build=build, inputs=inputs)
+    command = replace(plain, environment=_padded(plain.argv, plain.environment, pad_bytes))
+    outcomes = []
+    for _ in range(spec.campaign.native_runs):
+        outcomes.append(_launch(command, folder))
+        _check_outcome(spec, command, outcomes[-1], expected)
+        shutil.rmtree(folder)
+        folder.mkdir()
+        plain.folder.mkdir(parents=True, exist_ok=True)
+    return {
+        "time_s": min(outcome.seconds for outcome in outcomes),
+        "cpu_s": min(outcome.user_s + outcome.system_s for outcome in outcomes),
+    }
+
+
 def execute(
     spec: CampaignSpec,
     folder: Path,
@@ -131,6 +153,7 @@ def execute(
     _check_outcome(spec, command, outcome, expected)
     if sampling.clock == "monotonic" and not sampling.whole:
         _check_end(records, ended_ns, setup, wrapped=spec.program.sampled is not None)
+    times = {"time_s": outcome.seconds, "cpu_s": outcome.user_s + outcome.system_s}
     trace = assemble(
         records,
         sampling.collected,
@@ -139,6 +162,7 @@ def execute(
         derived=spec.measure.derived,
         dumps=folder / "dumps",
         attributes={
+            **(times if sampling.collected.machine is None else {}),
             **attributes,
             "pass": sampling.collected.name,
             "source": sampling.collected.source,

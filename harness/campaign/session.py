@@ -16,7 +16,7 @@ from unperturbed.errors import SpecError
 from unperturbed.harness.campaign.manifest import Manifest
 from unperturbed.harness.campaign.plan import Configuration, PlannedRun, configurations
 from unperturbed.harness.campaign.progress import Progress
-from unperturbed.harness.campaign.run import ProgramResult, Sampling, execute
+from unperturbed.harness.campaign.run import ProgramResult, Sampling, execute, time_native
 from unperturbed.harness.program.build import build_configuration, find_source
 from unperturbed.harness.program.layouts import AS_BUILT, layout_notes, make_layout, put_in_place
 from unperturbed.harness.program.process import program_command
@@ -92,15 +92,22 @@ def execute_in(
     if built.tree is not None:
         put_in_place(built.tree, layout)
     other = built.configuration.program
+    spec, expected = session.spec.of_program(other), session.others[other] if other else session.expected
+    times = (
+        time_native(spec, folder, build=built.tree, inputs=session.inputs, expected=expected, pad_bytes=pad_bytes)
+        if sampling.collected.machine is not None and not sampling.whole and sampling.software_metrics.compiled
+        else {}
+    )
     return execute(
-        session.spec.of_program(other),
+        spec,
         folder,
         sampling,
         build=built.tree,
         inputs=session.inputs,
-        expected=session.others[other] if other else session.expected,
+        expected=expected,
         pad_bytes=pad_bytes,
         attributes={
+            **times,
             "run": run,
             "configuration": configuration,
             "sham_of": built.configuration.sham_of,

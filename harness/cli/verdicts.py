@@ -9,9 +9,10 @@ from pathlib import Path
 from rich.markup import escape
 from rich.text import Text
 
-from unperturbed.analysis.perturbation import VerdictName, level_table, verdict_cell, verdict_table
+from unperturbed.analysis.perturbation import VerdictName, verdict_cell, verdict_table
 from unperturbed.analysis.perturbation.describe import decisive_change
 from unperturbed.analysis.report import to_json
+from unperturbed.analysis.totals.describe import total_table, totals_sentence
 from unperturbed.common.table import Column, Table, style_of
 from unperturbed.harness.campaign.plan import Configuration, configurations
 from unperturbed.harness.cli.streams import print_json
@@ -44,7 +45,17 @@ def show_judgement(
         print(f"unperturbed: report and verdicts.json are not written: {judgement.unwritten}", file=sys.stderr)
     if not judgement.complete:
         return _RUNS_FAILED
-    return _NEGATIVE if judgement.verdicts.at_least(fail_on or spec.analysis.fail_on) else 0
+    return _NEGATIVE if _fails(spec, judgement.verdicts, fail_on) else 0
+
+
+def _fails(spec: CampaignSpec, verdicts: CampaignVerdicts, asked: VerdictName | None) -> bool:
+    """Tell whether a configuration's correlations or totals have a verdict by which the command fails."""
+    of_spec = spec.analysis.fail_on
+    mildest, of_totals = asked or of_spec.correlations, of_spec.totals
+    return bool(
+        (mildest != "never" and verdicts.at_least(mildest))
+        or (of_totals != "never" and verdicts.totals_at_least(of_totals))
+    )
 
 
 def show_nodes(
@@ -71,7 +82,8 @@ def show_nodes(
             print(f"report: {report}; of each node, nodes/NN/report.html")
     if judgement.failed or judgement.missing:
         return _RUNS_FAILED
-    return _NEGATIVE if verdicts.at_least(fail_on or spec.analysis.fail_on) else 0
+    mildest = fail_on or spec.analysis.fail_on.correlations
+    return _NEGATIVE if mildest != "never" and verdicts.at_least(mildest) else 0
 
 
 def show_verdicts(spec: CampaignSpec, checked: CampaignVerdicts) -> None:
@@ -82,7 +94,8 @@ def show_verdicts(spec: CampaignSpec, checked: CampaignVerdicts) -> None:
         heading = "verdicts per set-up" if comparing else "verdicts per configuration"
         if comparing:
             console.say(f"baseline (A): {escape(spec.program.run)}")
-        console.print(verdict_table(checked.verdicts, f"{spec.name}: {heading}").to_rich())
+        table = verdict_table(checked.verdicts, f"{spec.name}: {heading}", totals=checked.totals_verdicts)
+        console.print(table.to_rich())
         over = f", over {len(checked.traces)} passes" if len(checked.traces) > 1 else ""
         console.say(
             f"Pairs and metrics: ✓ unperturbed, ✗ changed beyond ±{spec.analysis.tolerance:g}, ~ changed, perhaps "
@@ -93,6 +106,29 @@ def show_verdicts(spec: CampaignSpec, checked: CampaignVerdicts) -> None:
             console.print(
                 "The paper's rule calls perturbed what deviates more than any baseline run. Its error rate is unknown."
             )
+    _show_configurations(spec, checked, comparing=comparing)
+    if checked.simulated:
+        console.say("Hardware metrics are [bold yellow]simulated[/bold yellow], not counted by a processor.")
+    if comparing and checked.totals:
+        which = "B" if set(checked.totals) == {"B"} else "each"
+        caption = f"Totals: means over the runs, and by how much {which} differs"
+        console.print(total_table(checked.totals, spec.analysis.alpha, caption).to_rich())
+        for name, changes in checked.totals.items():
+            verdict = checked.of(name)
+            first = "A" if which == "B" else "the baseline"
+            console.say(escape(totals_sentence(name, changes, first, None if verdict is None else verdict.verdict)))
+    for sentence in checked.steadiness:
+        if sentence.startswith("The baseline is steady"):
+            console.say(sentence)
+        else:
+            print_note(console, sentence)
+    for note in checked.notes:
+        print_note(console, note)
+
+
+def _show_configurations(spec: CampaignSpec, checked: CampaignVerdicts, *, comparing: bool) -> None:
+    """Print what each configuration is, and what weighs most in it."""
+    console = terminal()
     for item in configurations(spec):
         if item.name == BASELINE:
             continue
@@ -101,19 +137,11 @@ def show_verdicts(spec: CampaignSpec, checked: CampaignVerdicts) -> None:
         if found is not None and found.verdict != "unperturbed":
             shown = verdict_cell(found.verdict)
             console.say(Text(f"  {shown.text}", style_of(shown)), f": {escape(decisive_change(found))}", sep="")
-    if checked.simulated:
-        console.say("Hardware metrics are [bold yellow]simulated[/bold yellow], not counted by a processor.")
-    levels = checked.levels(spec)
-    if levels:
-        caption = f"Totals: means over the runs, and by how much {'B' if set(levels) == {'B'} else 'each'} differs"
-        console.print(level_table(levels, spec.analysis.alpha, caption).to_rich())
-    for sentence in checked.steadiness:
-        if sentence.startswith("The baseline is steady"):
-            console.say(sentence)
-        else:
-            print_note(console, sentence)
-    for note in checked.notes:
-        print_note(console, note)
+        moved = checked.totals_verdicts.get(item.name, "unperturbed")
+        if moved != "unperturbed" and not comparing:
+            shown = verdict_cell(moved)
+            said = totals_sentence(item.name, checked.totals[item.name], "the baseline")
+            console.say(Text(f"  totals {shown.text}", style_of(shown)), f": {escape(said)}", sep="")
 
 
 def _kinds_of_rho(checked: CampaignVerdicts) -> str:

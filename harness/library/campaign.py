@@ -217,7 +217,9 @@ class Campaign(Result):
 
     def tables(self) -> Sequence[Table]:
         """Return the table of verdicts, a row a configuration."""
-        return (verdict_table(self._checked.verdicts, f"Verdicts of {self.name}"),)
+        return (
+            verdict_table(self._checked.verdicts, f"Verdicts of {self.name}", totals=self._checked.totals_verdicts),
+        )
 
     @overload
     def frame(self, library: None = None) -> pl.LazyFrame: ...

@@ -49,6 +49,11 @@ class SoftwareMetrics:
         """Tell whether anything counts inside the program, where the sampler's runtime has to be."""
         return any(metric.source != "kernel probe" for metric in self.metrics)
 
+    @property
+    def compiled(self) -> bool:
+        """Tell whether nothing but code that is compiled in counts: it does so in a run without a sampler too."""
+        return not self.probes and not self.preload and self.python_hook is None
+
     def environment(self, own: Mapping[str, str]) -> dict[str, str]:
         """Return the variables that a run's program gets beside (or in place of) its own."""
         return {} if self.python_hook is None else python_environment(own, self.python_hook)

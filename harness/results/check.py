@@ -23,6 +23,7 @@ from unperturbed.errors import DataError
 from unperturbed.harness.campaign.plan import Configuration, configurations
 from unperturbed.harness.campaign.progress import Watch, unwatched
 from unperturbed.harness.results.recorded import Traces
+from unperturbed.harness.results.totals import check_totals_of
 from unperturbed.harness.results.verdicts import CampaignVerdicts
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.sections.campaign import ANCHOR, BASELINE
@@ -85,7 +86,8 @@ def check(
             if any(trace.names("hardware", "simulated") for trace in every)
             else "No hardware metric was measured, so perturbation cannot be detected."
         )
-    return CampaignVerdicts(tuple(verdicts), traces, tuple(found.notes), found.stability, shams)
+    totals = check_totals_of(spec, traces)
+    return CampaignVerdicts(tuple(verdicts), traces, tuple(found.notes), found.stability, shams, totals)
 
 
 @dataclass

@@ -70,7 +70,7 @@ def content_of(spec: CampaignSpec, checked: CampaignVerdicts, manifest: Manifest
         steadiness=checked.steadiness,
         doubts=checked.doubts,
         setups={name: other.difference() for name, other in spec.programs.items()},
-        levels=checked.levels(spec),
+        totals=checked.totals,
         notes=checked.notes
         + _notes(manifest, [trace for runs in checked.traces.values() for found in runs.values() for trace in found])
         + tuple(

@@ -8,27 +8,22 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from unperturbed.analysis.perturbation import (
     SEVERITY,
-    LevelChange,
     Stability,
     Verdict,
     VerdictName,
-    level_changes,
+    combine,
     verdict_table,
 )
+from unperturbed.analysis.totals import TotalChange
 from unperturbed.common.frames import Framed
 from unperturbed.common.result import Result
 from unperturbed.common.wording import counted, listing
 from unperturbed.harness.results.recorded import Traces
-from unperturbed.harness.spec.campaign_spec import CampaignSpec
-from unperturbed.harness.spec.sections.campaign import BASELINE
 
 if TYPE_CHECKING:
     import polars as pl
 
     from unperturbed.common.table import Table
-
-_LEVELS = ("PAPI_TOT_CYC", "PAPI_TOT_INS")
-"""Levels that come first, where traces have them: a simulated run has both always."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -41,15 +36,24 @@ class CampaignVerdicts(Framed, Result):
     stability: Mapping[str, Stability] = field(default_factory=dict)  # Of the baseline, by pass
     # The configurations among them that are shams: they show what layout and the no-ops do, and count nothing.
     shams: tuple[str, ...] = ()
+    totals: Mapping[str, tuple[TotalChange, ...]] = field(default_factory=dict)  # Of each configuration
 
     def at_least(self, mildest: VerdictName) -> tuple[str, ...]:
         """Return configurations whose verdict is this or more serious (`SEVERITY`); no shams, which count nothing."""
+        return self._at_least(mildest, {verdict.configuration: verdict.verdict for verdict in self.verdicts})
+
+    def totals_at_least(self, mildest: VerdictName) -> tuple[str, ...]:
+        """Return configurations with a verdict on a total that is this or more serious; no shams."""
+        return self._at_least(mildest, self.totals_verdicts)
+
+    @property
+    def totals_verdicts(self) -> Mapping[str, VerdictName]:
+        """Return the most serious verdict on totals of each configuration."""
+        return {name: combine(change.verdict for change in found) for name, found in self.totals.items()}
+
+    def _at_least(self, mildest: VerdictName, verdicts: Mapping[str, VerdictName]) -> tuple[str, ...]:
         serious = SEVERITY[: SEVERITY.index(mildest) + 1]
-        return tuple(
-            verdict.configuration
-            for verdict in self.verdicts
-            if verdict.verdict in serious and verdict.configuration not in self.shams
-        )
+        return tuple(name for name, verdict in verdicts.items() if verdict in serious and name not in self.shams)
 
     @property
     def steadiness(self) -> tuple[str, ...]:
@@ -67,22 +71,6 @@ class CampaignVerdicts(Framed, Result):
     def doubts(self) -> tuple[str, ...]:
         """Return what speaks against the baseline, a sentence each."""
         return tuple(dict.fromkeys(said for found in self.stability.values() for said in found.sentences()))
-
-    def levels(self, spec: CampaignSpec) -> Mapping[str, tuple[LevelChange, ...]]:
-        """Return by how much the totals of hardware metrics differ in each other set-up of the program."""
-        wanted = list(dict.fromkeys((*_LEVELS, *spec.measure.hardware)))
-        found: dict[str, tuple[LevelChange, ...]] = {}
-        for name in spec.programs:
-            seen: dict[str, LevelChange] = {}
-            for by_configuration in self.traces.values():
-                runs = [by_configuration.get(one, ()) for one in (BASELINE, name)]
-                traces = [trace for group in runs for trace in group]
-                metrics = [one for one in wanted if all(one in trace.metrics for trace in traces)]
-                for change in level_changes(runs[0], runs[1], metrics, alpha=spec.analysis.alpha):
-                    seen.setdefault(change.metric, change)
-            if seen:
-                found[name] = tuple(seen.values())
-        return found
 
     @property
     def simulated(self) -> bool:
@@ -105,7 +93,7 @@ class CampaignVerdicts(Framed, Result):
 
     def tables(self) -> tuple[Table, ...]:
         """Return one row a configuration."""
-        return (verdict_table(self.verdicts),)
+        return (verdict_table(self.verdicts, totals=self.totals_verdicts),)
 
     def to_frame(self) -> pl.DataFrame:
         """Return one row a change of every configuration."""
@@ -117,6 +105,7 @@ class CampaignVerdicts(Framed, Result):
         """Return verdicts and notes as JSON types."""
         return {
             "verdicts": [verdict.to_dict() for verdict in self.verdicts],
+            "totals": {name: [change.to_dict() for change in found] for name, found in self.totals.items()},
             "steadiness": list(self.steadiness),
             "notes": list(self.notes),
         }
@@ -139,5 +128,6 @@ def _page_of(verdicts: CampaignVerdicts) -> str:
         notes=verdicts.notes,
         steadiness=verdicts.steadiness,
         doubts=verdicts.doubts,
+        totals=verdicts.totals,
     )
     return render(content)

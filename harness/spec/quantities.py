@@ -36,10 +36,13 @@ _NUMBER = r"[0-9]{1,18}(\.[0-9]{1,9})?"
 DURATION_PATTERN = rf"^{_NUMBER} ?({'|'.join(DURATION_UNITS)}|μs)$"
 SIZE_PATTERN = rf"^{_NUMBER} ?({'|'.join(SIZE_UNITS)})$"
 
+PERCENT_PATTERN = rf"^{_NUMBER} ?%$"
+
 _DURATION_FORMS = "write a number with its unit, such as `500 us`, `10 ms`, `1.5 s`, `2 min` or `1 h`"
 _SIZE_FORMS = "write a number with its unit, such as `64 B`, `32 KiB` or `1 MB`"
 
 _QUANTITY = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?) ?([A-Za-zµμ]+)")
+_PERCENT = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?) ?%")
 _BARE_NUMBER = re.compile(r"[-+]?[0-9.,_]+")
 _LONGEST_NS = 366 * 24 * DURATION_UNITS["h"]
 
@@ -82,6 +85,17 @@ def parse_size(value: object) -> int:
     return int(size)
 
 
+def parse_percent(value: object) -> float:
+    """Read a share, such as `1 %`, as a ratio."""
+    parts = _PERCENT.fullmatch(value) if isinstance(value, str) else None
+    if parts is None:
+        raise ValueError(f"`{shorten(value)}` is not a percentage; write a number with `%`, such as `1 %` or `0.5 %`")
+    share = float(Decimal(parts[1]) / 100)
+    if share >= 1:
+        raise ValueError(f"`{value}` is too much: give less than 100 %")
+    return share
+
+
 def format_size(size: int) -> str:
     """Return bytes in the largest unit that shows them as a whole number: `32 KiB`, `1000 B`."""
     unit = next(name for name in ("GiB", "MiB", "KiB", "B") if size % SIZE_UNITS[name] == 0)
@@ -117,6 +131,11 @@ TimeSpan = Annotated[
     WithJsonSchema(
         {"type": "string", "pattern": DURATION_PATTERN, "examples": ["500 us", "10 ms", "1.5 s", "2 min", "1 h"]}
     ),
+]
+Percentage = Annotated[
+    float,
+    PlainValidator(parse_percent),
+    WithJsonSchema({"type": "string", "pattern": PERCENT_PATTERN, "examples": ["1 %", "0.5 %"]}),
 ]
 SizeInBytes = Annotated[
     int,

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from unperturbed.analysis.levels import LevelChange, log_reach
 from unperturbed.analysis.metric_names import is_simulated, meaning, pair_name, plain_name
 from unperturbed.analysis.pages.chart import Figure, axis, layout, plot_text, scatter, short
 from unperturbed.analysis.pages.document import document, frame, moment, navigation, page_header, section
@@ -18,6 +17,8 @@ from unperturbed.analysis.perturbation.describe import mean_rho
 from unperturbed.analysis.report.campaign.content import ReportView, configuration_results
 from unperturbed.analysis.report.campaign.trust import metric_rows, metric_verdicts, ordered_configurations
 from unperturbed.analysis.report.campaign.verdicts import campaign_sentence, doubts, simulated_banner, verdict_legend
+from unperturbed.analysis.totals import TotalChange
+from unperturbed.analysis.totals.compare import compare_totals
 from unperturbed.common.markup import Cell, Content, Html, TableColumns, table, table_of, tag
 from unperturbed.common.wording import correlation, counted, number, percent, signed
 
@@ -31,6 +32,7 @@ _Views: TypeAlias = "tuple[ReportView, ReportView]"
 
 _MILDEST_FIRST = SEVERITY[::-1]
 _CONFIDENCE = 0.95
+_FEWEST = 2
 _PLACES = (
     ("trust", "Metrics"),
     ("differences", "What differs"),
@@ -221,24 +223,27 @@ def _spec_difference(contents: Sequence[ReportContent]) -> str:
     return "\n".join(list(unified_diff(one, other, "first", "second", lineterm="", n=1))[2:])
 
 
-def baseline_totals(contents: Sequence[ReportContent], baselines: Sequence[str]) -> list[LevelChange]:
+def baseline_totals(contents: Sequence[ReportContent], baselines: Sequence[str]) -> list[TotalChange]:
     """Return the totals (of a gauge, means) that both baselines count, the one that changed most first."""
     sides = [content.traces.get(name, ()) for content, name in zip(contents, baselines, strict=True)]
     if not all(sides):
         return []
     metrics = {name: metric for name, metric in sides[0][0].metrics.items() if name in sides[1][0].metrics}
     found = [_total(name, metric, sides) for name, metric in metrics.items()]
-    return sorted(filter(None, found), key=lambda total: -abs(total.ratio))
+    return sorted(filter(None, found), key=lambda total: -abs(total.change))
 
 
-def _total(name: str, metric: Metric, sides: Sequence[Sequence[Trace]]) -> LevelChange | None:
+def _total(name: str, metric: Metric, sides: Sequence[Sequence[Trace]]) -> TotalChange | None:
+    """Compare two campaigns' runs as independent: their rounds were made at different times."""
     one, other = (np.array([_of_run(trace, name, metric) for trace in side if name in trace.metrics]) for side in sides)
-    if not (one.size and other.size and (one > 0).all() and (other > 0).all()):
+    if min(one.size, other.size) < 1 or min(one.min(), other.min()) <= 0:
         return None
-    change = float(other.mean() / one.mean())
-    reach = log_reach(one, other, (1 - _CONFIDENCE) / 2) if min(one.size, other.size) > 1 else math.nan
-    low, high = change * math.exp(-reach) - 1, change * math.exp(reach) - 1
-    return LevelChange(name, float(one.mean()), float(other.mean()), change - 1, low, high)
+    known = TotalChange(name, tuple(one), tuple(other), (), (), math.nan, math.nan, math.nan)
+    if one.size < _FEWEST:
+        return replace(known, change=known.after / known.before - 1)
+    compared = compare_totals(one[:, None], other[:, None], alpha=(1 - _CONFIDENCE) / 2)
+    change, low, high = (float(np.expm1(end[0])) for end in (compared.effect, compared.low, compared.high))
+    return replace(known, change=change, low=low, high=high)
 
 
 def _of_run(trace: Trace, name: str, metric: Metric) -> float:
@@ -252,16 +257,16 @@ def _totals_section(views: _Views, names: tuple[str, str]) -> Html | None:
     if not (totals or overheads):
         return None
 
-    def named(total: LevelChange) -> str:
+    def named(total: TotalChange) -> str:
         simulated = is_simulated(views[0].described[total.metric])
         return f"{plain_name(total.metric)}{' (simulated)' if simulated else ''}"
 
     of_change = ("interval", "of the change, 95 % confidence, from the variation between runs")
-    columns: TableColumns[LevelChange] = (
+    columns: TableColumns[TotalChange] = (
         ("metric", named),
         (names[0], lambda total: Cell(number(total.before, 5), total.before)),
         (names[1], lambda total: Cell(number(total.after, 5), total.after)),
-        ("change", lambda total: Cell(percent(total.ratio), total.ratio)),
+        ("change", lambda total: Cell(percent(total.change), total.change)),
         (of_change, lambda total: Cell(total.interval, total.low)),
     )
     return section(

@@ -15,9 +15,9 @@ from unperturbed.analysis.perturbation.verdict import change_weight
 from unperturbed.common.result import plain
 
 if TYPE_CHECKING:
-    from unperturbed.analysis.levels import LevelChange
     from unperturbed.analysis.perturbation import CheckName
     from unperturbed.analysis.report.alignment import AlignmentExample
+    from unperturbed.analysis.totals import TotalChange
     from unperturbed.collectors.data import Metric, Trace
 
 
@@ -198,8 +198,8 @@ class ReportContent:
         Those of them that speak against the baseline: everything else is held against it.
     setups : mapping of str to str
         Configurations that are other set-ups of the program, and what is otherwise in each.
-    levels : mapping of str to tuple of LevelChange
-        By how much totals of metrics differ in each of them.
+    totals : mapping of str to tuple of TotalChange
+        How totals of metrics changed in each configuration.
     """
 
     campaign: str
@@ -219,7 +219,7 @@ class ReportContent:
     steadiness: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()
     setups: Mapping[str, str] = field(default_factory=dict)
-    levels: Mapping[str, tuple[LevelChange, ...]] = field(default_factory=dict)
+    totals: Mapping[str, tuple[TotalChange, ...]] = field(default_factory=dict)
 
 
 def to_json(content: ReportContent) -> dict[str, Any]:
@@ -241,10 +241,26 @@ def to_json(content: ReportContent) -> dict[str, Any]:
         "steadiness": list(content.steadiness),
         "doubts": list(content.doubts),
         "setups": dict(content.setups),
-        "levels": plain({name: [asdict(one) for one in found] for name, found in content.levels.items()}),
+        "levels": plain({name: _levels(content.totals.get(name, ())) for name in content.setups}),
+        "totals": plain({name: [one.to_dict() for one in found] for name, found in content.totals.items()}),
         "provenance": plain(content.provenance),
         "spec": content.spec_text,
     }
+
+
+def _levels(changes: Sequence[TotalChange]) -> list[dict[str, Any]]:
+    """Return changes of totals as they were written before they had verdicts, for readers of that key."""
+    return [
+        {
+            "metric": change.metric,
+            "before": change.before,
+            "after": change.after,
+            "ratio": change.after / change.before - 1 if change.before else None,
+            "low": change.low,
+            "high": change.high,
+        }
+        for change in changes
+    ]
 
 
 def described_metrics(content: ReportContent) -> Mapping[str, Metric]:

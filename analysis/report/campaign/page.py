@@ -26,7 +26,7 @@ from unperturbed.analysis.report.campaign.reference import (
     reading_section,
     runs_section,
 )
-from unperturbed.analysis.report.campaign.setups import levels_section
+from unperturbed.analysis.report.campaign.totals import totals_section
 from unperturbed.analysis.report.campaign.trust import trust_section
 from unperturbed.analysis.report.campaign.verdicts import facts_section, result_section, top
 from unperturbed.common.markup import Html, tag
@@ -46,7 +46,7 @@ _TWIN_MOST = 20_000
 
 _PLACES = {
     "trust": "Metrics",
-    "levels": "Totals",
+    "totals": "Totals",
     "campaign": "Campaign",
     "verdicts": "Verdicts",
     "changes": "What changed",
@@ -58,7 +58,7 @@ _PLACES = {
     "reading": "How to read",
     "method": "Method",
 }
-_WITH_FIGURES = ("changes", "signals", "correlations", "alignment")
+_WITH_FIGURES = ("totals", "changes", "signals", "correlations", "alignment")
 
 
 def render(content: ReportContent) -> str:
@@ -99,7 +99,7 @@ def render(content: ReportContent) -> str:
     no_traces = None if "traces" in signals else tag("p", "No traces are available.", class_="empty")
     sections = {
         "trust": trust_section(view),
-        "levels": levels_section(content),
+        "totals": totals_section(content, blocks.get("totals", {})),
         "campaign": facts_section(content, data),
         "verdicts": result_section(content, found),
         "changes": changes_section(view, every, blocks.get("changes", {})),

@@ -8,21 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from unperturbed.analysis.levels import level_table
-from unperturbed.analysis.metric_names import plain_name
-from unperturbed.analysis.pages.document import section
-from unperturbed.analysis.perturbation import VERDICT_SIGNS
-from unperturbed.common.markup import Html, tag
-from unperturbed.common.wording import correlation, counted, listing, percent
+from unperturbed.analysis.totals.describe import totals_sentence
+from unperturbed.common.wording import correlation, counted, listing
 
 if TYPE_CHECKING:
     from unperturbed.analysis.report.campaign.content import ConfigurationResult, ReportContent
 
 SECOND = "B"
 """The configuration of the second command of `unperturbed compare`; the first is A, the baseline."""
-
-_LEAST = 0.001
-"""Smaller changes of level are in the table alone."""
 
 
 def all_setups(found: Sequence[ConfigurationResult]) -> bool:
@@ -36,7 +29,7 @@ def first_name(result: ConfigurationResult) -> str:
 
 
 def setups_sentence(found: Sequence[ConfigurationResult], content: ReportContent | None = None) -> str:
-    """Return a sentence a set-up: whether it and the baseline leave each other's numbers alone; how levels differ."""
+    """Return a sentence a set-up: whether it and the baseline leave each other's numbers alone; how totals differ."""
     said = []
     for result in found:
         first, name = first_name(result), result.configuration
@@ -55,14 +48,8 @@ def setups_sentence(found: Sequence[ConfigurationResult], content: ReportContent
             )
         else:
             lead = f"it is undecided whether the metrics of {first} and {name} correlate alike: {_how_many(result)}"
-        levels = (
-            []
-            if content is None
-            else [one for one in content.levels.get(name, ()) if one.shown and abs(one.ratio) >= _LEAST]
-        )
-        largest = sorted(levels, key=lambda one: -abs(one.ratio))[:3]
-        moved = listing([f"{plain_name(one.metric)} {percent(one.ratio)}" for one in largest])
-        said.append(f"{lead[0].upper()}{lead[1:]}.{f' Largest changes of level: {moved}.' if moved else ''}")
+        totals = () if content is None else content.totals.get(name, ())
+        said.append(f"{lead[0].upper()}{lead[1:]}. {totals_sentence(name, totals, first)}".rstrip())
     return " ".join(said)
 
 
@@ -110,19 +97,3 @@ def setup_advice(result: ConfigurationResult) -> tuple[str, ...]:
     if result.check_verdict("inner") == "unperturbed":
         said.append("Within a run both agree; only the comparison of their aligned runs fails.")
     return tuple(said)
-
-
-def levels_section(content: ReportContent) -> Html | None:
-    """Return the section on levels; None where nothing is compared."""
-    if not content.levels:
-        return None
-    return section(
-        "levels",
-        "Totals: increases and decreases",
-        tag(
-            "p",
-            "Mean totals of a run. A verdict is about correlations, which can stay the same "
-            f"({VERDICT_SIGNS['unperturbed']}) even if a total halves.",
-        ),
-        level_table(content.levels, content.settings.alpha, "Totals of both").to_html(),
-    )

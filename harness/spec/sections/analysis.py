@@ -2,16 +2,57 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import Field
+from pydantic import Discriminator, Field, Tag
 
-from unperturbed.harness.spec.model import MAY_CHANGE, Because, Draft, Section, SpecKey
+from unperturbed.harness.spec.model import (
+    AS_MAPPING,
+    AS_TEXT,
+    MAY_CHANGE,
+    Because,
+    Draft,
+    Frozen,
+    Section,
+    SpecKey,
+    empty,
+    reading,
+    text_or_mapping,
+)
+from unperturbed.harness.spec.quantities import Percentage
 from unperturbed.harness.spec.sections._metrics import Metrics, key_of, measured_are
 from unperturbed.harness.spec.text import Text, Texts
 
 if TYPE_CHECKING:
     from unperturbed.harness.spec.campaign_spec import CampaignSpec
+
+
+_TOTALS = ("default", "time")
+"""Keys of `totals` that are no metrics."""
+
+_FailOn = Literal["perturbed", "shifted", "undecided"]
+_FailOnOrNever = Literal["perturbed", "shifted", "undecided", "never"]
+
+
+class FailOn(Section):
+    """Verdicts for which `run` and `check` exit with 4, of correlations and of totals."""
+
+    correlations: _FailOnOrNever = Field(default="perturbed")
+    """The mildest verdict on correlations."""
+    totals: _FailOnOrNever = Field(default="never")
+    """The mildest verdict on totals."""
+
+
+_FailOnValue = Annotated[
+    FailOn,
+    reading(
+        Annotated[
+            Annotated[_FailOn, Tag(AS_TEXT)] | Annotated[FailOn, Tag(AS_MAPPING)], Discriminator(text_or_mapping)
+        ],
+        lambda value: value if isinstance(value, FailOn) else FailOn(correlations=value),
+    ),
+]
 
 
 class Analysis(Section):
@@ -32,9 +73,18 @@ class Analysis(Section):
     )
     """The largest change of a correlation that you declare to be harmless. With 0, every change that is shown is
     *perturbed*."""
-    fail_on: Annotated[Literal["perturbed", "shifted", "undecided"], MAY_CHANGE] = Field(default="perturbed")
+    totals: Annotated[Mapping[Text, Percentage], Frozen, MAY_CHANGE] = Field(
+        default_factory=empty, examples=[{"default": "1 %", "PAPI_L1_DCM": "3 %", "time": "2 %"}]
+    )
+    """The largest relative change of a metric's total over a run that you declare to be harmless, by metric. `default`
+    is that of all others, 1 % unless given; `time` that of wall-clock and CPU time, 2 % unless given. With 0 %, every
+    change that is shown is *perturbed*."""
+    fail_on: Annotated[_FailOnValue, MAY_CHANGE] = Field(
+        default_factory=FailOn, examples=["shifted", {"correlations": "perturbed", "totals": "perturbed"}]
+    )
     """The mildest verdict for which `run` and `check` exit with 4. `perturbed`: a change beyond the tolerance is shown.
-    `shifted`: any change is shown. `undecided`: also if neither a change nor its absence is shown."""
+    `shifted`: any change is shown. `undecided`: also if neither a change nor its absence is shown. A text is that of
+    correlations; a mapping gives that of totals too."""
 
 
 def default_align_on(spec: CampaignSpec) -> tuple[str, ...]:
@@ -53,6 +103,11 @@ def default_align_on(spec: CampaignSpec) -> tuple[str, ...]:
 def _check(draft: Draft) -> None:
     metrics = Metrics.named_in(draft)
     _check_anchor(draft, metrics)
+    for name, path in draft.keys("analysis", "totals").items():
+        known = (*metrics.measured, *_TOTALS)
+        if name not in known:
+            hint = draft.did_you_mean(name, known) or measured_are(list(metrics.measured))
+            draft.report_key(path, f"unknown metric `{name}`; {hint}")
     for path, name in draft.distinct_texts("analysis", "align_on"):
         if metrics.software_in(name):
             what = "is not measured in the baseline, so no run can be aligned with it on this metric"

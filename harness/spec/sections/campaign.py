@@ -60,8 +60,9 @@ class Design(Section):
     repetitions: Annotated[int, MAY_CHANGE] = Field(default=1, ge=1, le=10_000)
     """How often each point of a sweep is measured. Each repetition is a row of the table. You can increase it later."""
     native_runs: Annotated[int, MAY_CHANGE] = Field(default=1, ge=1, le=100)
-    """How often the untouched program is run and timed for each row of a sweep: the row has the least time. Other load
-    on a host only ever adds time, so several runs help where times vary. You can change it later."""
+    """How often the program is run without a sampler and timed, for each row of a sweep, and beside each run of another
+    campaign whose counters are simulated: the least time counts. Other load on a host only ever adds time, so several
+    runs help where times vary. You can change it later."""
     seed: int = Field(default=1, ge=0, lt=2**63)
     """Seed of everything that is random in the campaign."""
     order: Literal["blocks", "random", "sequential"] = Field(default="blocks")

@@ -267,7 +267,7 @@ def _check(draft: Draft) -> None:
             if placeholder.startswith(PARAMETER) and not draft.recorded:
                 _check_placeholder(draft, path, field, placeholder)
     if not draft.has("parameters"):
-        for key in ("points", "repetitions", "native_runs"):
+        for key in ("points", "repetitions"):
             if draft.has("campaign", key):
                 draft.report_key(("campaign", key), f"`{key}` belongs to a sweep, but the spec has no `parameters:`")
         return

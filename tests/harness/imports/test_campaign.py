@@ -19,6 +19,7 @@ from unperturbed.harness.cli.terminal import TerminalProgress
 from unperturbed.harness.cli.verdicts import show_judgement
 from unperturbed.harness.results.judge import judge
 from unperturbed.harness.results.recorded import recorded_campaign
+from unperturbed.harness.spec.sections.analysis import FailOn
 
 EVENTS = ("cycles", "instructions", "cache-misses", "page-faults")
 
@@ -210,7 +211,9 @@ def test_the_exit_code_is_4_from_the_verdict_on_that_is_given(
     for strict in SEVERITY[:3]:
         expected = 4 if SEVERITY.index(found) <= SEVERITY.index(strict) else 0
         assert unperturbed(recorded, *words, "--fail-on", strict).returncode == expected
-        spec = campaign.model_copy(update={"analysis": campaign.analysis.model_copy(update={"fail_on": strict})})
+        spec = campaign.model_copy(
+            update={"analysis": campaign.analysis.model_copy(update={"fail_on": FailOn(correlations=strict)})}
+        )
         by_key = show_judgement(spec, judgement, None, as_json=True)
         assert by_key == (4 if any(SEVERITY.index(one) <= SEVERITY.index(strict) for one in verdicts.values()) else 0)
     capsys.readouterr()

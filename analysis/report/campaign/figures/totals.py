@@ -1,0 +1,106 @@
+"""The forest plot of totals: each change with its interval, in units of its tolerance."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from unperturbed.analysis.pages.chart import (
+    LEGEND_ON_TOP,
+    MARKER,
+    Figure,
+    axis,
+    layout,
+    plot_text,
+    row_axis,
+    scatter,
+    short,
+    tolerance_band,
+)
+from unperturbed.analysis.perturbation import VERDICT_SIGNS
+from unperturbed.analysis.report.campaign.figures import FigureBlock, ReportFigure, ReportView
+from unperturbed.analysis.totals.describe import total_name
+from unperturbed.common.wording import percent
+
+if TYPE_CHECKING:
+    from unperturbed.analysis.totals import TotalChange
+
+_MOST = 60
+_FARTHEST = 5.0
+"""Tolerances to either side that the figure shows; a longer bar ends at its edge."""
+_ROW_PX = 19
+
+_Row = tuple[str, "TotalChange"]
+
+
+def total_forest(rows: Sequence[_Row]) -> Figure:
+    """Draw changes of totals, one row each, in the given order."""
+    names = [f"{plot_text(name, 24)}: {plot_text(total_name(change), 40)}" for name, change in rows]
+    data: list[dict[str, Any]] = []
+    for verdict, marker in MARKER.items():
+        drawn = [(at, change) for at, (_, change) in enumerate(rows) if change.verdict == verdict]
+        if not drawn:
+            continue
+        middles = [_scaled(change.change, change) for _, change in drawn]
+        ends = [(_scaled(change.low, change), _scaled(change.high, change)) for _, change in drawn]
+        bars = {
+            "type": "data",
+            "symmetric": False,
+            "array": short((high - middle for (_, high), middle in zip(ends, middles, strict=True)), 3),
+            "arrayminus": short((middle - low for (low, _), middle in zip(ends, middles, strict=True)), 3),
+            "color": f"@{verdict}",
+            "thickness": 2,
+            "width": 4,
+        }
+        data.append(
+            scatter(
+                "markers",
+                short(middles, 3),
+                [at for at, _ in drawn],
+                name=f"{VERDICT_SIGNS[verdict]} {verdict}",
+                marker=dict(marker),
+                error_x=bars,
+                hovertext=[f"{names[at]}<br>{percent(change.change)} ({change.interval})" for at, change in drawn],
+                hovertemplate=f"%{{hovertext}}<extra>{verdict}</extra>",
+            )
+        )
+    span = max(1.6, min(_FARTHEST, 1.1 * max(abs(_scaled(end, one)) for _, one in rows for end in (one.low, one.high))))
+    figure = layout(
+        len(rows) * _ROW_PX + 150,
+        margin={"l": 40, "r": 20, "t": 50, "b": 60},
+        shapes=[tolerance_band(1)],
+        legend=LEGEND_ON_TOP,
+        xaxis=axis(
+            "change of the total, in units of its tolerance", range=[-span, span], zeroline=True, zerolinecolor="@axis"
+        ),
+        yaxis=row_axis(names),
+    )
+    text = (
+        "Forest plot: one line for each change of a total, with its interval, against the band of the tolerance. The "
+        "same numbers are in the table."
+    )
+    return Figure("totals", data, figure, text)
+
+
+def _scaled(value: float, change: TotalChange) -> float:
+    """Return a relative change in units of its tolerance, on the log scale, at most a little beyond the edge."""
+    unit = math.log1p(change.tolerance) or math.log1p(0.01)
+    if math.isnan(value):
+        return 0.0
+    log = math.log1p(value) if value > -1 else -math.inf
+    return max(-2 * _FARTHEST, min(2 * _FARTHEST, log / unit))
+
+
+def _block(view: ReportView) -> FigureBlock | Figure | None:
+    totals = view.content.totals
+    rows = [(name, change) for name, found in totals.items() for change in found]
+    return total_forest(rows[:_MOST]) if rows else None
+
+
+TOTALS = ReportFigure(
+    "totals-forest",
+    "totals",
+    _block,
+    caption=f"At most {_MOST} changes. The shaded band is the tolerance of each. A bar may leave the figure.",
+)

@@ -1,0 +1,34 @@
+"""The section on totals: what a whole run cost in each configuration, beside the verdicts on correlations."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from unperturbed.analysis.pages.document import section
+from unperturbed.analysis.report.campaign.figures import Blocks, shown
+from unperturbed.analysis.report.campaign.setups import SECOND
+from unperturbed.analysis.totals.describe import total_table, totals_sentence
+from unperturbed.common.markup import Html, tag
+
+if TYPE_CHECKING:
+    from unperturbed.analysis.report.campaign.content import ReportContent
+
+
+def totals_section(content: ReportContent, blocks: Blocks) -> Html | None:
+    """Return the section on totals; None where none was compared."""
+    if not content.totals:
+        return None
+    first = "A" if set(content.totals) == {SECOND} else "the baseline"
+    said = [tag("li", totals_sentence(name, found, first)) for name, found in content.totals.items()]
+    return section(
+        "totals",
+        "Totals of a run",
+        tag(
+            "p",
+            "Instructions, misses and time of whole runs, each against a relative tolerance. They have verdicts of "
+            "their own: correlations can stay the same if a total halves, and totals if a correlation changes.",
+        ),
+        tag("ul", said),
+        shown(blocks),
+        total_table(content.totals, content.settings.alpha, "Totals").to_html(sortable=True),
+    )

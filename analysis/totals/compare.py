@@ -1,0 +1,146 @@
+"""Compare totals of runs: by how much a metric's total changed, how certainly, and how many runs would decide it.
+
+Totals are compared as logarithms: costs multiply, and run times are skewed. The three questions are those of
+correlations (`perturbation/compare.py`): did it change, did it stay within the tolerance, did it go beyond. Two designs
+are computed, as in `perturbation/rounds.py`, each at half of the level, and the one with the shorter interval is taken:
+Student's t of independent runs, and Student's t of the differences within rounds, where what a round varies (the size
+of the environment, the host's load) cancels out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unperturbed.common.extras import LazyLibrary
+
+special = LazyLibrary("scipy.special")
+
+FloatArray = NDArray[np.float64]
+
+POWER = 0.8
+"""The probability with which `smallest_visible` is seen and `runs_to_decide` decides."""
+
+MAXIMUM_RUNS = 1000
+"""More runs a configuration than this are out of reach."""
+
+FEWEST_ROUNDS = 5
+"""With fewer, Student's t at half of the level costs more than what rounds share gains."""
+
+_EQUAL = 1e-12
+"""Standard deviations of logarithms below this are rounding."""
+
+_MOST_SHARED = 1 / 16
+"""The variance of a difference within a round in relation to that of independent runs, at least."""
+
+
+@dataclass(frozen=True)
+class TotalsComparison:
+    """How m totals changed between two groups of runs, as logarithms of ratios; every array has shape (m,)."""
+
+    effect: FloatArray  # Mean logarithm of the checked runs less that of the reference
+    error: FloatArray  # Standard error of the effect; 0 where all runs of each side are equal
+    freedom: FloatArray  # Its degrees of freedom
+    # low, high: Bounds of the effect, one-sided at α each.
+    low: FloatArray
+    high: FloatArray
+    p: FloatArray  # Two-sided, of "no change"
+    designs: int  # Comparisons that each was chosen from
+
+    def p_beyond(self, bound: FloatArray) -> FloatArray:
+        """Return the p-value of "no change beyond ± `bound`", shape (m,): both tails of a minimum-effect test."""
+        size = np.abs(self.effect)
+        tails = _tail(size - bound, self.error, self.freedom) + _tail(size + bound, self.error, self.freedom)
+        return np.minimum(1, self.designs * tails)
+
+
+def compare_totals(
+    reference: FloatArray, observed: FloatArray, partners: NDArray[np.int64] | None = None, *, alpha: float
+) -> TotalsComparison:
+    """Compare positive totals of k reference runs and r checked runs, shapes (k, m) and (r, m).
+
+    `partners`: shape (r,). The reference run of each checked run's round; None where they share none.
+
+    One checked run is taken to spread as the reference's do.
+    """
+    before, after = np.log(reference), np.log(observed)
+    if partners is None or len(partners) < FEWEST_ROUNDS:
+        return _independent(before, after, alpha, designs=1)
+    independent = _independent(before, after, alpha / 2, designs=2)
+    within = _within_rounds(before[partners], after, alpha / 2)
+    taken = within.high - within.low < independent.high - independent.low
+    chosen = {
+        name: np.where(taken, getattr(within, name), getattr(independent, name))
+        for name in ("effect", "error", "freedom", "low", "high", "p")
+    }
+    return TotalsComparison(**chosen, designs=2)
+
+
+def smallest_visible(error: float, freedom: float, *, alpha: float, family: int) -> float:
+    """Return the smallest |effect| that is shown with power 80 % in a family of tests."""
+    wanted = special.stdtrit(freedom, 1 - alpha / (2 * family))
+    return float((wanted + special.stdtrit(freedom, POWER)) * error)
+
+
+def runs_to_decide(
+    effect: float, deviation: float, bound: float, fewest: int, *, alpha: float, family: int
+) -> int | None:
+    """Return the runs of each side with which a change probably lies within ± `bound` or beyond it, for a verdict.
+
+    `deviation`: standard deviation of one run's logarithm. Result: None if more than `MAXIMUM_RUNS`.
+    """
+    runs = np.arange(max(fewest, 2), MAXIMUM_RUNS + 1, dtype=np.float64)
+    error, freedom = deviation * np.sqrt(2 / runs), 2 * runs - 2
+    quantile = special.stdtrit(freedom, 1 - alpha)
+    above, below = (bound - effect) / error - quantile, (bound + effect) / error - quantile
+    inside = special.stdtr(freedom, above) + special.stdtr(freedom, below) - 1 >= POWER
+    wanted = special.stdtrit(freedom, 1 - alpha / (2 * family))
+    beyond = special.stdtr(freedom, (abs(effect) - bound) / error - wanted) >= POWER
+    enough = np.flatnonzero(inside | beyond)
+    return int(runs[enough[0]]) if len(enough) else None
+
+
+def _independent(before: FloatArray, after: FloatArray, alpha: float, designs: int) -> TotalsComparison:
+    """Compare by the spread of both groups pooled; the bounds are the wider of these and Welch's.
+
+    With few checked runs Welch's tail is too heavy for a test, and the pooled interval is too short where the checked
+    runs spread wider.
+    """
+    k, r = len(before), len(after)
+    first = before.var(axis=0, ddof=1)
+    second = after.var(axis=0, ddof=1) if r > 1 else first
+    parts = first / k, second / r
+    with np.errstate(invalid="ignore"):
+        freedom = (parts[0] + parts[1]) ** 2 / (parts[0] ** 2 / (k - 1) + parts[1] ** 2 / (r - 1 if r > 1 else k - 1))
+    pooled = np.sqrt(((k - 1) * first + (r - 1) * second) / (k + r - 2) * (1 / k + 1 / r))
+    effect = after.mean(axis=0) - before.mean(axis=0)
+    made = _comparison(effect, pooled, np.full_like(pooled, k + r - 2), alpha, designs)
+    welch = _comparison(effect, np.sqrt(parts[0] + parts[1]), np.nan_to_num(freedom, nan=1.0), alpha, designs)
+    return replace(made, low=np.minimum(made.low, welch.low), high=np.maximum(made.high, welch.high))
+
+
+def _within_rounds(before: FloatArray, after: FloatArray, alpha: float) -> TotalsComparison:
+    r = len(before)
+    least = _MOST_SHARED * (before.var(axis=0, ddof=1) + after.var(axis=0, ddof=1))
+    error = np.sqrt(np.maximum((after - before).var(axis=0, ddof=1), least) / r)
+    return _comparison((after - before).mean(axis=0), error, np.full_like(error, r - 1), alpha, 2)
+
+
+def _comparison(
+    effect: FloatArray, error: FloatArray, freedom: FloatArray, alpha: float, designs: int
+) -> TotalsComparison:
+    error = np.where(error < _EQUAL, 0.0, error)
+    effect = np.where((error == 0) & (np.abs(effect) < _EQUAL), 0.0, effect)
+    reach = special.stdtrit(freedom, 1 - alpha) * error
+    p = np.minimum(1, 2 * designs * _tail(np.abs(effect), error, freedom))
+    return TotalsComparison(effect, error, freedom, effect - reach, effect + reach, p, designs)
+
+
+def _tail(distance: FloatArray, error: FloatArray, freedom: FloatArray) -> FloatArray:
+    """Return the probability that Student's t exceeds a distance; without an error that is certain."""
+    exact = np.where(distance > 0, 0.0, np.where(distance < 0, 1.0, 0.5))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        tail = special.stdtr(freedom, -distance / error)
+    return np.asarray(np.where(error == 0, exact, tail), np.float64)

@@ -1,0 +1,121 @@
+"""Totals in words and tables: one row a metric, and a sentence on what changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from unperturbed.analysis.metric_names import plain_name
+from unperturbed.analysis.perturbation.describe import VERDICT_SIGNS, VERDICT_TONES
+from unperturbed.analysis.perturbation.verdict import VerdictName
+from unperturbed.analysis.totals.verdict import TIMES, TotalChange
+from unperturbed.common.table import Cell, Column, Table
+from unperturbed.common.wording import listing, number, percent
+
+_UNITS = {"T": 1e12, "G": 1e9, "M": 1e6}
+_TIME_NAMES = {"time_s": "time", "cpu_s": "CPU time"}
+
+
+def total_name(change: TotalChange) -> str:
+    """Return what a total is called: a metric's plain name, time, CPU time."""
+    return _TIME_NAMES.get(change.metric) or plain_name(change.metric)
+
+
+def total_table(changes: Mapping[str, Sequence[TotalChange]], alpha: float, caption: str = "") -> Table:
+    """Return one row a metric of a configuration: its total in both, the change with its interval, the verdict.
+
+    Parameters
+    ----------
+    changes : mapping of str to sequence of TotalChange
+        Of each configuration.
+    alpha : float
+        Level of the intervals.
+    caption : str, default ""
+        What the table holds.
+    """
+    level = number(100 * (1 - 2 * alpha), 3)
+    two = set(changes) == {"B"}
+    columns = [
+        *([Column("configuration")] if len(changes) > 1 else []),
+        Column("total of a run"),
+        Column("A" if two else "baseline", "right", whole=True),
+        Column("B" if two else "here", "right", whole=True),
+        Column("change", "right", whole=True),
+        Column(f"{level} % interval", "right", "from the variation between runs, or within rounds", whole=True),
+        Column("tolerance", "right", "the verdict, and the relative change that counts as none", whole=True),
+    ]
+    rows: list[list[Cell | str]] = [
+        [
+            *([name] if len(changes) > 1 else []),
+            total_name(change),
+            Cell(_short(change.before, change.metric), key=change.before),
+            Cell(_short(change.after, change.metric), key=change.after),
+            Cell("equal" if change.equal else percent(change.change), key=change.change),
+            Cell("" if change.equal else change.interval, key=change.low),
+            _verdict(change),
+        ]
+        for name, found in changes.items()
+        for change in found
+    ]
+    simulated = any(change.simulated for found in changes.values() for change in found)
+    return Table(tuple(columns), rows, f"{caption}{'; all but times are simulated' if simulated else ''}")
+
+
+def _verdict(change: TotalChange) -> Cell:
+    sign = f"{VERDICT_SIGNS[change.verdict]} ±{number(100 * change.tolerance)}\u00a0%"
+    return Cell(sign, VERDICT_TONES[change.verdict], key=list(VERDICT_SIGNS).index(change.verdict))
+
+
+def totals_sentence(
+    name: str, changes: Sequence[TotalChange], reference: str, correlations: VerdictName | None = None
+) -> str:
+    """Return what changed in one sentence: "B has 2.1 % more instructions (2.0 to 2.2) than A; …".
+
+    `correlations`: the verdict on correlations, for the end of the sentence.
+    """
+    parts = [_moved(change) for change in changes if change.verdict in ("perturbed", "shifted")]
+    equal = [total_name(change) for change in changes if change.equal]
+    within = [change for change in changes if change.verdict == "unperturbed" and not change.equal]
+    by_tolerance: dict[float, list[str]] = {}
+    for change in within:
+        by_tolerance.setdefault(change.tolerance, []).append(total_name(change))
+    said = [f"{name} has {listing(parts)} than {reference}"] if parts else []
+    if equal:
+        said.append(f"{listing(equal)} {_are(equal)} equal to the last count")
+    said += [
+        f"{listing(names)} {_are(names)} the same within {number(100 * tolerance)} %"
+        for tolerance, names in by_tolerance.items()
+    ]
+    open_ = [total_name(change) for change in changes if change.verdict == "undecided"]
+    if open_:
+        said.append(f"{listing(open_)} {_are(open_)} undecided")
+    if correlations is not None:
+        said.append(f"correlations are {correlations}")
+    text = "; ".join(said)
+    return f"{text}." if text and parts else f"{text[0].upper()}{text[1:]}." if text else ""
+
+
+def _are(names: Sequence[str]) -> str:
+    return "is" if len(names) == 1 and not names[0].endswith("s") else "are"
+
+
+def _moved(change: TotalChange) -> str:
+    """Return one change as words that follow "has": `2.1 % more instructions (2.0 to 2.2)`."""
+    size, ends = abs(change.change), sorted((abs(change.low), abs(change.high)))
+    more = ("more" if change.change > 0 else "less") if change.metric in TIMES else _more_or_fewer(change)
+    low, high = (number(100 * end, 2) for end in ends)
+    span = "" if low == high else f" ({low} to {high})"
+    return f"{number(100 * size, 2)} % {more} {total_name(change)}{span}"
+
+
+def _more_or_fewer(change: TotalChange) -> str:
+    return "more" if change.change > 0 else "fewer"
+
+
+def _short(value: float, metric: str) -> str:
+    """Write a total with four digits: `608.6 M`, `0.1672 s`; the space is unbreakable."""
+    if metric in TIMES:
+        return f"{number(value, 4)}\u00a0s"
+    for unit, size in _UNITS.items():
+        if value >= size:
+            return f"{number(value / size, 4)}\u00a0{unit}"
+    return number(value, 4)

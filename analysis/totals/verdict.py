@@ -1,0 +1,260 @@
+"""Verdicts on totals: did a metric's total over a run change, and by more than a tolerance?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from unperturbed.analysis.multiple_testing import holm, holm_of_intervals
+from unperturbed.analysis.perturbation.comparable import run_names
+from unperturbed.analysis.perturbation.decide import classify_change
+from unperturbed.analysis.perturbation.rounds import find_partners
+from unperturbed.analysis.perturbation.verdict import OPEN, VerdictName
+from unperturbed.analysis.totals.compare import compare_totals, runs_to_decide, smallest_visible
+from unperturbed.collectors.data import Trace
+from unperturbed.common.wording import percent
+
+TIMES = ("time_s", "cpu_s")
+"""Wall-clock and CPU time of a run, as totals are named; of simulated runs that of a native run beside each."""
+
+TOLERANCES: Mapping[str, float] = {"default": 0.01, "time": 0.02}
+"""Relative changes that count as none: of any total, and of times."""
+
+_FEWEST = 2
+
+
+@dataclass(frozen=True)
+class TotalChange:
+    """How the total of one metric over a run changed between reference runs and checked runs.
+
+    Attributes
+    ----------
+    metric : str
+        The metric's name; `time_s` and `cpu_s` are wall-clock and CPU time in seconds.
+    reference, observed : tuple of float
+        Total of each reference run and each checked run, in run order.
+    reference_runs, observed_runs : tuple of str
+        The runs' names, same order.
+    change : float
+        Relative change of the geometric mean: 0.03 is 3 % more.
+    low, high : float
+        Confidence interval of the change at level 1 − 2α: each one-sided bound holds with 1 − α.
+    p, p_corrected : float
+        Two-sided, of "no change"; and family-wise over the totals of the configuration (Holm).
+    p_beyond, p_beyond_corrected : float
+        Of "no change beyond the tolerance", as it is and family-wise.
+    smallest_visible : float
+        The smallest relative change that these runs would have shown with power 80 %.
+    tolerance : float
+        Relative change that counts as none: from 1 / (1 + tolerance) to 1 + tolerance.
+    verdict : VerdictName
+        As for correlations.
+    runs_to_decide : int or None
+        For *shifted* and *undecided*, the runs of each configuration that would probably decide; None when decided or
+        out of reach.
+    standard_error, freedom : float
+        Of the change of mean logarithms, with its degrees of freedom.
+    designs : int
+        Comparisons that this was chosen from: independent runs, and runs within rounds.
+    simulated : bool
+        A simulator counted it.
+    note : str
+        What a reader must know besides, one sentence; empty mostly.
+    """
+
+    metric: str
+    reference: tuple[float, ...]
+    observed: tuple[float, ...]
+    reference_runs: tuple[str, ...]
+    observed_runs: tuple[str, ...]
+    change: float
+    low: float
+    high: float
+    p: float = 1.0
+    p_corrected: float = 1.0
+    p_beyond: float = 1.0
+    p_beyond_corrected: float = 1.0
+    tolerance: float = TOLERANCES["default"]
+    smallest_visible: float = float("inf")
+    verdict: VerdictName = "undecided"
+    runs_to_decide: int | None = None
+    standard_error: float = 0.0
+    freedom: float = math.inf
+    designs: int = 1
+    simulated: bool = False
+    note: str = ""
+
+    @property
+    def before(self) -> float:
+        """Return the mean of the reference runs."""
+        return float(np.mean(self.reference))
+
+    @property
+    def after(self) -> float:
+        """Return the mean of the checked runs."""
+        return float(np.mean(self.observed))
+
+    @property
+    def equal(self) -> bool:
+        """Return whether all runs of both have the same total, to the last count."""
+        return len({*self.reference, *self.observed}) == 1
+
+    @property
+    def shown(self) -> bool:
+        """Return whether the interval excludes no change."""
+        return self.low > 0 or self.high < 0
+
+    @property
+    def interval(self) -> str:
+        """Return the interval in words: one number where both ends are written alike."""
+        if not math.isfinite(self.high):
+            return "–"
+        low, high = percent(self.low), percent(self.high)
+        return low if low == high else f"{low.removesuffix('%').rstrip()} … {high}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the change as JSON types."""
+        return {**asdict(self), "equal": self.equal}
+
+
+def tolerance_of(metric: str, tolerances: Mapping[str, float]) -> float:
+    """Return the relative change of a metric's total that counts as none: its own, that of times, or the default."""
+    fallback = "time" if metric in TIMES else "default"
+    return tolerances.get(metric, tolerances.get(fallback, TOLERANCES[fallback]))
+
+
+def check_totals(
+    reference: Sequence[Trace],
+    observed: Sequence[Trace],
+    metrics: Sequence[str],
+    *,
+    alpha: float = 0.05,
+    tolerances: Mapping[str, float] = TOLERANCES,
+) -> tuple[TotalChange, ...]:
+    """Compare the totals of metrics between the runs of two configurations.
+
+    Parameters
+    ----------
+    reference, observed : sequence of Trace
+        Runs of the reference and of the configuration. Runs of one round (their attribute `block`) are compared with
+        each other where five rounds have runs of both.
+    metrics : sequence of str
+        Metrics of all runs, or `time_s` and `cpu_s`. A metric that some run lacks is left out.
+    alpha : float, default 0.05
+        Family-wise level over these metrics.
+    tolerances : mapping of str to float
+        Relative change that counts as none, by metric; `default` for all others, `time` for both times.
+
+    Returns
+    -------
+    tuple of TotalChange
+        One a metric. Empty where the reference has fewer than two runs, or the configuration none.
+    """
+    return decide_totals(compare_runs(reference, observed, metrics, alpha=alpha, tolerances=tolerances), alpha=alpha)
+
+
+def compare_runs(
+    reference: Sequence[Trace],
+    observed: Sequence[Trace],
+    metrics: Sequence[str],
+    *,
+    alpha: float,
+    tolerances: Mapping[str, float],
+) -> tuple[TotalChange, ...]:
+    """Return the changes of totals as `check_totals`, without what depends on the family of all changes."""
+    if len(reference) < _FEWEST or not observed:
+        return ()
+    totals = {metric: (_totals(reference, metric), _totals(observed, metric)) for metric in metrics}
+    known = {metric: sides for metric, sides in totals.items() if sides[0] and sides[1]}
+    if not known:
+        return ()
+    before, after = (np.array([sides[at] for sides in known.values()], np.float64).T for at in (0, 1))
+    positive = (before.min(axis=0) > 0) & (after.min(axis=0) > 0)
+    compared = compare_totals(
+        np.where(positive, before, 1), np.where(positive, after, 1), find_partners(reference, observed), alpha=alpha
+    )
+    tolerance = np.array([tolerance_of(metric, tolerances) for metric in known])
+    p_beyond = np.where(tolerance > 0, compared.p_beyond(np.log1p(tolerance)), compared.p)
+    simulated = reference[0].names("simulated")
+    made = [
+        TotalChange(
+            metric,
+            *known[metric],
+            reference_runs=run_names(reference, "reference"),
+            observed_runs=run_names(observed, "checked"),
+            change=float(np.expm1(compared.effect[at])),
+            low=float(np.expm1(compared.low[at])),
+            high=float(np.expm1(compared.high[at])),
+            p=float(compared.p[at]),
+            p_beyond=float(p_beyond[at]),
+            tolerance=float(tolerance[at]),
+            standard_error=float(compared.error[at]),
+            freedom=float(compared.freedom[at]),
+            designs=compared.designs,
+            simulated=metric in simulated,
+        )
+        for at, metric in enumerate(known)
+    ]
+    return tuple(change if positive[at] or change.equal else _without_ratio(change) for at, change in enumerate(made))
+
+
+def decide_totals(changes: Sequence[TotalChange], *, alpha: float) -> tuple[TotalChange, ...]:
+    """Correct the p-values of a family of changes; add verdicts, the smallest visible change and runs needed."""
+    corrected = holm([change.p for change in changes])
+    beyond = holm_of_intervals([change.p_beyond for change in changes])
+    family = max(1, len(changes))
+    return tuple(
+        _decided(
+            replace(
+                change,
+                p_corrected=float(corrected[at]),
+                p_beyond_corrected=float(beyond[at] if change.tolerance else corrected[at]),
+            ),
+            alpha=alpha,
+            family=family,
+        )
+        for at, change in enumerate(changes)
+    )
+
+
+def total_of(trace: Trace, metric: str) -> float | None:
+    """Return the total of a metric over a run, or a time of it; None where the run has neither."""
+    if metric in TIMES:
+        value = trace.attributes.get(metric)
+        return None if value is None else float(value)
+    return float(trace[metric].sum()) if metric in trace.metrics else None
+
+
+def _totals(runs: Sequence[Trace], metric: str) -> tuple[float, ...]:
+    """Return the total of each run; empty where one has none."""
+    found = [total_of(trace, metric) for trace in runs]
+    return () if None in found else tuple(total for total in found if total is not None)
+
+
+def _decided(change: TotalChange, *, alpha: float, family: int) -> TotalChange:
+    """Add what depends on the family's size."""
+    if change.equal:
+        return replace(change, verdict="unperturbed", smallest_visible=0.0)
+    bound = math.log1p(change.tolerance)
+    if not math.isfinite(change.high):
+        return replace(change, verdict="undecided")
+    low, high = math.log1p(change.low), math.log1p(change.high)
+    verdict = classify_change(change.p_corrected, change.p_beyond_corrected, low, high, alpha=alpha, tolerance=bound)
+    level = alpha / change.designs
+    runs = None
+    if verdict in OPEN:
+        deviation = change.standard_error / math.sqrt(1 / len(change.reference) + 1 / len(change.observed))
+        fewest = 1 + len(change.observed)
+        runs = runs_to_decide(math.log1p(change.change), deviation, bound, fewest, alpha=level, family=family)
+    visible = smallest_visible(change.standard_error, change.freedom, alpha=level, family=family)
+    return replace(change, verdict=verdict, smallest_visible=math.expm1(visible), runs_to_decide=runs)
+
+
+def _without_ratio(change: TotalChange) -> TotalChange:
+    """Return a change of a total that is 0 in some runs, and not in all."""
+    why = "0 in some runs, so no relative change can be computed"
+    return replace(change, change=math.nan, low=-1.0, high=math.inf, p=1.0, p_beyond=1.0, note=why)
