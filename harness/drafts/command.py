@@ -359,9 +359,10 @@ class Comparison:
 
 
 def describe_comparison(first: Sequence[str], second: Sequence[str], choices: Choices) -> Comparison:
-    """Return the spec of two commands; `env NAME=VALUE …` may begin both, and the second may start the first."""
-    if list(first) == list(second):
-        raise SpecError("both commands are the same: nothing to compare")
+    """Return the spec of two commands; `env NAME=VALUE …` may begin both, and the second may start the first.
+
+    Both may be the same: A against A shows what differs from run to run.
+    """
     (own, words), (others_own, other_words) = _environment_of(first), _environment_of(second)
     drafted = [
         describe_command(

@@ -15,6 +15,7 @@ from unperturbed.analysis.perturbation import (
     verdict_table,
 )
 from unperturbed.analysis.totals import TotalChange
+from unperturbed.analysis.totals.verdict import TIMES
 from unperturbed.common.frames import Framed
 from unperturbed.common.result import Result
 from unperturbed.common.wording import counted, listing
@@ -48,8 +49,16 @@ class CampaignVerdicts(Framed, Result):
 
     @property
     def totals_verdicts(self) -> Mapping[str, VerdictName]:
-        """Return the most serious verdict on totals of each configuration."""
-        return {name: combine(change.verdict for change in found) for name, found in self.totals.items()}
+        """Return the most serious verdict on totals of each configuration, but for times that are undecided.
+
+        On most hosts times vary too much to be decided by tens of runs, and would leave every configuration undecided.
+        """
+        return {
+            name: combine(
+                change.verdict for change in found if change.metric not in TIMES or change.verdict != "undecided"
+            )
+            for name, found in self.totals.items()
+        }
 
     def _at_least(self, mildest: VerdictName, verdicts: Mapping[str, VerdictName]) -> tuple[str, ...]:
         serious = SEVERITY[: SEVERITY.index(mildest) + 1]

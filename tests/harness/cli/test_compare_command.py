@@ -121,7 +121,6 @@ def test_what_is_otherwise_in_a_set_up(programs: Path, monkeypatch: pytest.Monke
         (["--", "./one"], 2, "give two commands"),
         (["--", "./one", "--"], 2, "give two commands"),
         ([], 2, "give two commands"),
-        (["--", "./one", "--", "./one"], 2, "both commands are the same"),
         (["--", "./one", "--", "./nothing"], 2, "is not a program here"),
     ],
 )

@@ -1,0 +1,116 @@
+"""How often verdicts on totals are wrong, and what they find: recorded times, made-up families, real programs.
+
+    python docs/evidence/totals.py [--campaigns 4000] [--seed 1] [--runs 10] [--folder FOLDER]
+
+Writes docs/evidence/totals.md beside itself. Comparisons of real programs that the folder holds already are judged
+again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))  # the experiments are not installed
+
+from experiments.calibration import totals  # noqa: E402  after the path is set
+from experiments.calibration.common import header  # noqa: E402
+from experiments.common.provenance import made_by  # noqa: E402
+
+HERE = Path(__file__).parent
+PAGE = (ROOT / "experiments/calibration/totals.md").read_text(encoding="utf-8")
+LOOP = """#include <stdlib.h>
+int main(int count, char **words)
+{
+    static int cells[1 << 18];
+    volatile long sum = 0;
+    for (long i = 0; i < atol(words[count - 1]); i++) {
+        sum += cells[(i * 97) & ((1 << 18) - 1)]++;
+        if (i % 3)
+            sum ^= i;
+    }
+    return 0;
+}
+"""
+STEPS = 3_000_000
+SHOWN = ("PAPI_TOT_INS", "PAPI_L1_DCM", "PAPI_L2_TCM", "PAPI_BR_MSP", "PAPI_LD_INS", "time_s", "cpu_s")
+
+
+def main() -> None:
+    """Make the tables and write the page."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--campaigns", type=int, default=4000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--runs", type=int, default=10)
+    parser.add_argument("--folder", type=Path, help="where comparisons are kept (a temporary one)")
+    arguments, made = parser.parse_args(), made_by()
+    with tempfile.TemporaryDirectory() as name:
+        compared = "\n".join(real_rows((arguments.folder or Path(name)).resolve(), arguments.runs))
+    tables = {
+        "times": [*totals.times_header(), *totals.times_rows(arguments.campaigns, arguments.seed)],
+        "families": [*totals.families_header(), *totals.families_rows(arguments.campaigns, arguments.seed)],
+    }
+    text = PAGE.format(
+        **{name: "\n".join(rows) for name, rows in tables.items()},
+        real="\n".join([*header(["compared", *SHOWN]), compared]),
+        campaigns=f"{arguments.campaigns:,}",
+        runs=arguments.runs,
+        made=made,
+    )
+    (HERE / "totals.md").write_text(text, encoding="utf-8")
+
+
+def real_rows(folder: Path, runs: int) -> Iterator[str]:
+    """Compare each program with itself, then a loop with itself and with more work."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "loop.c").write_text(LOOP)
+    subprocess.run(["gcc", "-O1", "-o", "loop", "loop.c"], cwd=folder, check=True)
+    text = b"".join(path.read_bytes() for path in sorted((ROOT / "analysis").rglob("*.py")))[:400_000]
+    (folder / "text").write_bytes(text)
+    (folder / "lines").write_bytes(text * 4)
+    (folder / "text.gz").write_bytes(gzip.compress(text * 8, mtime=0))
+    pairs: dict[str, tuple[Sequence[str], Sequence[str]]] = {
+        "gzip with itself": (["gzip", "-6", "-c", "text"],) * 2,
+        "gunzip with itself": (["gzip", "-d", "-c", "text.gz"],) * 2,
+        "sort with itself": (["sort", "lines"],) * 2,
+        "a loop with itself": (["./loop", str(STEPS)],) * 2,
+        "a loop with 0.5 % more steps": (["./loop", str(STEPS)], ["./loop", str(STEPS * 1005 // 1000)]),
+        "a loop with 2 % more steps": (["./loop", str(STEPS)], ["./loop", str(STEPS * 102 // 100)]),
+    }
+    for number, (name, (one, other)) in enumerate(pairs.items()):
+        changes = {change["metric"]: change for change in compare(folder, f"pair-{number}", one, other, runs)}
+        yield f"| {name} | {' | '.join(_cell(changes.get(metric)) for metric in SHOWN)} |"
+        print(name, file=sys.stderr)
+
+
+def compare(folder: Path, name: str, one: Sequence[str], other: Sequence[str], runs: int) -> list[dict[str, Any]]:
+    """Return the changes of totals between two commands, by `unperturbed compare`."""
+    program = [sys.executable, "-m", "unperturbed.harness.cli"]
+    words = [*program, "compare", "--json", "--runs", str(runs), "--campaign", str(folder / name)]
+    done = subprocess.run([*words, "--", *one, "--", *other], cwd=folder, capture_output=True, text=True, check=False)
+    if not done.stdout:
+        raise SystemExit(done.stderr)
+    found: list[dict[str, Any]] = json.loads(done.stdout)["totals"]["B"]
+    return found
+
+
+def _cell(change: dict[str, Any] | None) -> str:
+    if change is None:
+        return "–"
+    if change["equal"]:
+        return "✓ equal"
+    sign = {"unperturbed": "✓", "perturbed": "✗", "shifted": "~", "undecided": "?"}[change["verdict"]]
+    low, high = (f"{100 * change[end]:+.2g}" for end in ("low", "high"))
+    return f"{sign} {low} … {high} %"
+
+
+if __name__ == "__main__":
+    main()

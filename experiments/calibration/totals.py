@@ -1,0 +1,148 @@
+"""Error rates and power of verdicts on totals: recorded run times of real programs, and families of made-up totals."""
+
+from __future__ import annotations
+
+import csv
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from experiments.calibration.common import ALPHA, header, share
+from unperturbed.analysis.multiple_testing import holm, holm_of_intervals
+from unperturbed.analysis.perturbation.decide import classify_change
+from unperturbed.analysis.totals.compare import FEWEST_ROUNDS, TotalsComparison, compare_totals
+
+FloatArray = NDArray[np.float64]
+
+TIMES = Path(__file__).with_name("run_times.csv")
+"""Wall-clock and CPU time of 1,000 runs of each of three programs that took turns, on a host with other work."""
+BOUND = 0.02
+"""The tolerance of times."""
+DESIGNS = ((10, 3), (10, 5), (5, 5), (10, 10), (20, 20))
+"""Reference runs and checked runs."""
+FAMILY, DEVIATION = 9, 0.004
+"""Totals of a family, and the standard deviation of a made-up total's logarithm."""
+
+
+def recorded_times() -> dict[str, FloatArray]:
+    """Return the recorded times, by program and kind, in the order of the runs."""
+    found: defaultdict[str, list[float]] = defaultdict(list)
+    with TIMES.open() as file:
+        for row in csv.DictReader(file):
+            for kind in ("wall", "cpu"):
+                found[f"{row['program']}, {kind}"].append(float(row[f"{kind}_s"]))
+    return {name: np.array(values) for name, values in found.items()}
+
+
+def times_header() -> Iterator[str]:
+    """The header of the table of times."""
+    heads = ["times", "spread", "runs drawn", "k", "r", "false alarms", "accepted at the tolerance"]
+    yield from header(
+        [*heads, "called perturbed at the tolerance", "unchanged runs accepted", "3 × the tolerance found"]
+    )
+
+
+def times_rows(campaigns: int, seed: int) -> Iterator[str]:
+    """Draw both groups from one program's times: independently, or neighbours in time as the runs of a round."""
+    for number, (name, times) in enumerate(recorded_times().items()):
+        logs = np.log(times)
+        for neighbours, (k, r) in product((False, True), DESIGNS):
+            rng = np.random.default_rng([seed, 9, number, neighbours, k, r])
+            before, after = _drawn(times, k, r, campaigns, rng, neighbours=neighbours)
+            partners = _rounds(k, r) if r >= FEWEST_ROUNDS else None
+            cells = [
+                share(_is(before, after, 0.0, partners, "perturbed", "shifted")),
+                share(_is(before, after, BOUND, partners, "unperturbed")),
+                share(_is(before, after, BOUND, partners, "perturbed")),
+                share(_is(before, after, 0.0, partners, "unperturbed")),
+                share(_is(before, after, 3 * BOUND, partners, "perturbed")),
+            ]
+            how = "neighbours" if neighbours else "at random"
+            yield f"| {name} | {100 * logs.std():.1f} % | {how} | {k} | {r} | {' | '.join(cells)} |"
+
+
+def families_header() -> Iterator[str]:
+    """The header of the table of families."""
+    heads = ["shared within rounds", "k", "r", "false alarms", "one accepted at the tolerance"]
+    yield from header([*heads, "any called perturbed at the tolerance", "0.5 % shown", "2 % called perturbed"])
+
+
+def families_rows(campaigns: int, seed: int) -> Iterator[str]:
+    """Families of normal logarithms, of which a share of the variance belongs to rounds; tolerance 1 %."""
+    for shared, (k, r) in product((0.0, 0.9, 0.99), DESIGNS):
+        rng = np.random.default_rng([seed, 10, round(100 * shared), k, r])
+        partners = _rounds(k, r) if r >= FEWEST_ROUNDS else None
+        found: dict[float, list[list[str]]] = {}
+        for change in (0.0, 0.01, 0.005, 0.02):
+            of_rounds = rng.standard_normal((k, campaigns * FAMILY))
+            own = rng.standard_normal((k + r, campaigns * FAMILY))
+            before = np.sqrt(shared) * of_rounds + np.sqrt(1 - shared) * own[:k]
+            after = np.sqrt(shared) * of_rounds[_rounds(k, r)] + np.sqrt(1 - shared) * own[k:]
+            compared = compare_totals(
+                np.exp(DEVIATION * before), (1 + change) * np.exp(DEVIATION * after), partners, alpha=ALPHA
+            )
+            found[change] = _family_verdicts(compared, 0.01, campaigns)
+        cells = [
+            share([float(any(name in ("perturbed", "shifted") for name in names)) for names in found[0.0]]),
+            share([names.count("unperturbed") / FAMILY for names in found[0.01]]),
+            share([float("perturbed" in names) for names in found[0.01]]),
+            share(_shown(rng, shared, k, r, campaigns, partners)),
+            share([names.count("perturbed") / FAMILY for names in found[0.02]]),
+        ]
+        yield f"| {shared} | {k} | {r} | {' | '.join(cells)} |"
+
+
+def _shown(
+    rng: np.random.Generator, shared: float, k: int, r: int, campaigns: int, partners: NDArray[np.int64] | None
+) -> list[float]:
+    """Return for each campaign the share of totals whose change by 0.5 % is significant in its family."""
+    of_rounds, own = rng.standard_normal((k, campaigns * FAMILY)), rng.standard_normal((k + r, campaigns * FAMILY))
+    before = np.sqrt(shared) * of_rounds + np.sqrt(1 - shared) * own[:k]
+    after = np.sqrt(shared) * of_rounds[_rounds(k, r)] + np.sqrt(1 - shared) * own[k:]
+    compared = compare_totals(np.exp(DEVIATION * before), 1.005 * np.exp(DEVIATION * after), partners, alpha=ALPHA)
+    return [float((holm(p) <= ALPHA).mean()) for p in compared.p.reshape(campaigns, FAMILY)]
+
+
+def _rounds(k: int, r: int) -> NDArray[np.int64]:
+    """Return the rounds of the checked runs, evenly over those of the reference."""
+    return (np.arange(r) * k // r).astype(np.int64)
+
+
+def _drawn(
+    times: FloatArray, k: int, r: int, campaigns: int, rng: np.random.Generator, *, neighbours: bool
+) -> tuple[FloatArray, FloatArray]:
+    if not neighbours:
+        return rng.choice(times, (k, campaigns)), rng.choice(times, (r, campaigns))
+    first = rng.integers(0, len(times) - 2 * k, campaigns)
+    return times[first + 2 * np.arange(k)[:, None]], times[first + 2 * _rounds(k, r)[:, None] + 1]
+
+
+def _is(
+    before: FloatArray, after: FloatArray, change: float, partners: NDArray[np.int64] | None, *verdicts: str
+) -> list[float]:
+    """Return for each campaign whether a change gets one of these verdicts."""
+    compared = compare_totals(before, (1 + change) * after, partners, alpha=ALPHA)
+    bound = float(np.log1p(BOUND))
+    p_beyond = compared.p_beyond(np.full(len(compared.p), bound))
+    named = [
+        classify_change(p, beyond, low, high, alpha=ALPHA, tolerance=bound)
+        for p, beyond, low, high in zip(compared.p, p_beyond, compared.low, compared.high, strict=True)
+    ]
+    return [float(name in verdicts) for name in named]
+
+
+def _family_verdicts(compared: TotalsComparison, tolerance: float, campaigns: int) -> list[list[str]]:
+    bound = float(np.log1p(tolerance))
+    beyond = compared.p_beyond(np.full(len(compared.p), bound))
+    shaped = [values.reshape(campaigns, FAMILY) for values in (compared.p, beyond, compared.low, compared.high)]
+    return [
+        [
+            classify_change(one, other, low, high, alpha=ALPHA, tolerance=bound)
+            for one, other, low, high in zip(holm(p), holm_of_intervals(far), lows, highs, strict=True)
+        ]
+        for p, far, lows, highs in zip(*shaped, strict=True)
+    ]

@@ -1,0 +1,126 @@
+"""Verdicts on totals, from traces: four verdicts, times, zeros, one sentence and a table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from unperturbed.analysis.totals import TotalChange, check_totals
+from unperturbed.analysis.totals.describe import total_table, totals_sentence
+from unperturbed.collectors.data import Metric, Trace
+
+
+def _runs(name: str, **totals: Sequence[float]) -> list[Trace]:
+    """Return runs of three intervals; `time_s` and `cpu_s` become attributes."""
+    runs = []
+    for at in range(len(next(iter(totals.values())))):
+        own = {metric: values[at] for metric, values in totals.items()}
+        times = {metric: own.pop(metric) for metric in ("time_s", "cpu_s") if metric in own}
+        columns = {metric: np.array([total - 2, 1, 1], np.int64) for metric, total in own.items()}
+        attributes = {"run": f"{name}-{at}", "configuration": name, "block": at, "environment_pad_bytes": at, **times}
+        edges = np.arange(4, dtype=np.int64)
+        runs.append(
+            Trace(
+                {metric: Metric(metric, "simulated") for metric in columns},
+                edges[:-1],
+                edges[1:],
+                np.zeros(3, np.int64),
+                columns,
+                attributes,
+            )
+        )
+    return runs
+
+
+def _one(before: Sequence[float], after: Sequence[float], **settings: float) -> TotalChange:
+    (found,) = check_totals(_runs("a", cycles=before), _runs("b", cycles=after), ["cycles"], **settings)  # type: ignore[arg-type]
+    return found
+
+
+LEVEL = [100_000.0, 100_100, 99_900, 100_050, 99_950]
+
+
+@pytest.mark.parametrize(
+    ("factor", "verdict"), [(1.001, "unperturbed"), (1.05, "perturbed"), (0.95, "perturbed"), (1.0099, "shifted")]
+)
+def test_the_tolerance_decides(factor: float, verdict: str) -> None:
+    noise = np.array([60, -40, 30, -80, 20])
+    found = _one(LEVEL, [round(factor * total + extra) for total, extra in zip(LEVEL, noise, strict=True)])
+    assert found.verdict == verdict
+    assert found.low < factor - 1 < found.high
+    assert found.simulated
+
+
+def test_noise_leaves_a_change_undecided_and_says_how_many_runs_decide() -> None:
+    found = _one([100_000, 103_000, 98_000, 101_000, 99_000], [101_000, 99_500, 98_500, 103_500, 100_500])
+    assert found.verdict == "undecided"
+    assert found.runs_to_decide is not None
+    assert found.runs_to_decide > 5
+    assert found.smallest_visible > 0.02
+
+
+def test_equal_to_the_last_count() -> None:
+    found = _one([356, 356, 356], [356, 356, 356], tolerances={"default": 0})  # type: ignore[arg-type]
+    assert (found.equal, found.verdict, found.low, found.high) == (True, "unperturbed", 0, 0)
+    assert _one([356, 356, 356], [356, 356, 357]).equal is False
+
+
+def test_a_total_that_is_0_in_some_runs_has_no_ratio() -> None:
+    some = _one([2, 3, 2, 2, 3], [0, 2, 0, 2, 2])
+    assert some.verdict == "undecided"
+    assert math.isnan(some.change)
+    assert "0 in some runs" in some.note
+    assert some.interval == "–"
+    none = _one([0, 0], [0, 0])
+    assert (none.verdict, none.equal) == ("unperturbed", True)
+
+
+def test_times_have_a_tolerance_of_their_own_and_are_left_out_where_a_run_has_none() -> None:
+    before = _runs("a", cycles=LEVEL, time_s=[0.1, 0.1003, 0.0998, 0.1001, 0.1])
+    after = _runs("b", cycles=LEVEL, time_s=[0.1012, 0.1011, 0.1013, 0.1014, 0.1012])
+    found = {change.metric: change for change in check_totals(before, after, ["cycles", "time_s", "cpu_s"])}
+    assert list(found) == ["cycles", "time_s"]
+    assert found["time_s"].tolerance == 0.02
+    assert found["time_s"].verdict == "unperturbed"
+    assert not found["time_s"].simulated
+    (strict,) = check_totals(before, after, ["time_s"], tolerances={"time": 0.001})
+    assert strict.verdict == "perturbed"
+    del after[1].attributes["time_s"]
+    assert [change.metric for change in check_totals(before, after, ["cycles", "time_s"])] == ["cycles"]
+
+
+def test_p_values_are_corrected_over_the_totals() -> None:
+    rng = np.random.default_rng(1)
+    names = [f"m{number}" for number in range(20)]
+    before, after = ({name: rng.normal(1e6, 1e4, 8).round() for name in names} for _ in range(2))
+    found = check_totals(_runs("a", **before), _runs("b", **after), names)
+    assert all(change.p_corrected >= change.p for change in found)
+    least = min(found, key=lambda change: change.p)
+    assert least.p_corrected == pytest.approx(min(1, 20 * least.p))
+    assert not any(change.verdict in ("perturbed", "shifted") for change in found)
+
+
+def test_too_few_runs_give_no_verdict() -> None:
+    assert check_totals(_runs("a", cycles=[5]), _runs("b", cycles=[5, 6]), ["cycles"]) == ()
+    assert check_totals(_runs("a", cycles=[5, 6]), [], ["cycles"]) == ()
+
+
+def test_the_sentence_and_the_table() -> None:
+    before = _runs("a", PAPI_TOT_INS=LEVEL, PAPI_L1_DCM=[500] * 5, PAPI_LD_INS=LEVEL)
+    more = [round(1.021 * total) for total in LEVEL]
+    found = check_totals(
+        before,
+        _runs("B", PAPI_TOT_INS=more, PAPI_L1_DCM=[500] * 5, PAPI_LD_INS=[total + 10 for total in LEVEL]),
+        ["PAPI_TOT_INS", "PAPI_L1_DCM", "PAPI_LD_INS"],
+    )
+    said = totals_sentence("B", found, "A", "unperturbed")
+    assert said.startswith("B has 2.1 % more instructions")
+    assert "than A; L1-data misses are equal to the last count; loads are the same within 1 %" in said
+    assert said.endswith("; correlations are unperturbed.")
+    text = total_table({"B": found}, 0.05, "Totals").to_text()
+    assert "all but times are simulated" in text
+    assert "✗ ±1" in text
+    assert "equal" in text
