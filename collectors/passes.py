@@ -333,6 +333,8 @@ def _trial(source: str, events: Sequence[Event], request: Request, *, multiplexe
             break
     if records.state != "finished":
         return records.message or "the sampler did not start"
+    if not len(records.rows):
+        return "its events could not be read in a trial"
     last = records.rows[-1]
     if multiplexed:
         never = [event.name for event, times in zip(events, last["times"], strict=True) if times[1] == 0]

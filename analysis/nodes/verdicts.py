@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from unperturbed.analysis.nodes.combine import FEWEST_FOR_TYPE, Combined, change_key
 from unperturbed.analysis.perturbation import SEVERITY, VerdictName, ranked_changes, verdict_cell
+from unperturbed.analysis.totals import TotalChange
+from unperturbed.analysis.totals.describe import total_table
+from unperturbed.analysis.totals.verdict import joint_verdict
 from unperturbed.common.frames import Framed
 from unperturbed.common.result import Result
 from unperturbed.common.table import Cell, Column, Table
@@ -29,6 +32,8 @@ class NodeVerdicts(Framed, Result):
     apart: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()  # Parts that are missing, differences between nodes; a sentence each
     shams: tuple[str, ...] = ()  # Configurations that count nothing
+    # The mean change of each total over the nodes, by configuration.
+    totals: Mapping[str, tuple[TotalChange, ...]] = field(default_factory=dict)
 
     _page: ClassVar[str] = "unperturbed.analysis.report:render_nodes"
 
@@ -41,12 +46,15 @@ class NodeVerdicts(Framed, Result):
 
     def at_least(self, mildest: VerdictName) -> tuple[str, ...]:
         """Return the configurations whose verdict on these nodes is this or a more serious one; shams are left out."""
+        return self._serious(mildest, {one.configuration: one.these.verdict for one in self.combined})
+
+    def totals_at_least(self, mildest: VerdictName) -> tuple[str, ...]:
+        """Return the configurations with a verdict on a total that is this or a more serious one; no shams."""
+        return self._serious(mildest, {name: joint_verdict(found) for name, found in self.totals.items()})
+
+    def _serious(self, mildest: VerdictName, verdicts: Mapping[str, VerdictName]) -> tuple[str, ...]:
         serious = SEVERITY[: SEVERITY.index(mildest) + 1]
-        return tuple(
-            one.configuration
-            for one in self.combined
-            if one.these.verdict in serious and one.configuration not in self.shams
-        )
+        return tuple(name for name, verdict in verdicts.items() if verdict in serious and name not in self.shams)
 
     def sentences(self) -> tuple[str, ...]:
         """Return notes on the tables, a sentence each."""
@@ -68,7 +76,12 @@ class NodeVerdicts(Framed, Result):
 
     def tables(self) -> tuple[Table, ...]:
         """Return one row a configuration, then the change that weighs most in each, node by node."""
-        return (self._verdicts(), *(_by_node(one) for one in self.combined if one.these.changes))
+        totals = (
+            (total_table(self.totals, self.combined[0].these.alpha, "Totals: mean of the nodes"),)
+            if self.totals
+            else ()
+        )
+        return (self._verdicts(), *(_by_node(one) for one in self.combined if one.these.changes), *totals)
 
     def _verdicts(self) -> Table:
         rows: list[list[Cell | str]] = []
@@ -103,6 +116,7 @@ class NodeVerdicts(Framed, Result):
         """Return everything as JSON types."""
         return {
             "nodes": [_as_dict(one) for one in self.combined],
+            "totals": {name: [change.to_dict() for change in found] for name, found in self.totals.items()},
             "apart": dict(self.apart),
             "notes": list(self.sentences()),
         }

@@ -128,6 +128,12 @@ def _within_rounds(before: FloatArray, after: FloatArray, alpha: float) -> Total
     return _comparison((after - before).mean(axis=0), error, np.full_like(error, r - 1), alpha, 2)
 
 
+def mean_comparison(effect: float, error: float, freedom: float, *, alpha: float, designs: int) -> TotalsComparison:
+    """Return the comparison of one mean change whose error is known from its parts, at α over `designs`."""
+    mean, spread, degrees = np.array([effect]), np.array([error]), np.array([freedom])
+    return _comparison(mean, spread, degrees, alpha / designs, designs)
+
+
 def _comparison(
     effect: FloatArray, error: FloatArray, freedom: FloatArray, alpha: float, designs: int
 ) -> TotalsComparison:

@@ -13,8 +13,8 @@ from unperturbed.analysis.multiple_testing import holm, holm_of_intervals
 from unperturbed.analysis.perturbation.comparable import run_names
 from unperturbed.analysis.perturbation.decide import classify_change
 from unperturbed.analysis.perturbation.rounds import find_partners
-from unperturbed.analysis.perturbation.verdict import OPEN, VerdictName
-from unperturbed.analysis.totals.compare import compare_totals, runs_to_decide, smallest_visible
+from unperturbed.analysis.perturbation.verdict import OPEN, VerdictName, combine
+from unperturbed.analysis.totals.compare import compare_totals, mean_comparison, runs_to_decide, smallest_visible
 from unperturbed.collectors.data import Trace
 from unperturbed.common.wording import percent
 
@@ -218,6 +218,63 @@ def decide_totals(changes: Sequence[TotalChange], *, alpha: float) -> tuple[Tota
             family=family,
         )
         for at, change in enumerate(changes)
+    )
+
+
+def joint_verdict(changes: Sequence[TotalChange]) -> VerdictName:
+    """Return the most serious verdict on totals, but for times that are undecided.
+
+    On most hosts times vary too much to be decided by tens of runs, and would leave every configuration undecided.
+    """
+    return combine(change.verdict for change in changes if change.metric not in TIMES or change.verdict != "undecided")
+
+
+def combine_totals(by_node: Mapping[str, Sequence[TotalChange]], *, alpha: float) -> tuple[TotalChange, ...]:
+    """Return the mean change of each total over nodes, with its verdict on these nodes.
+
+    Each node has one share, as for correlations (`analysis/nodes`). `reference` and `observed` are the nodes' means.
+    """
+    changes = {node: {change.metric: change for change in found} for node, found in by_node.items()}
+    common = [metric for metric in next(iter(changes.values()), {}) if all(metric in own for own in changes.values())]
+    return decide_totals(
+        [_over_nodes({node: own[metric] for node, own in changes.items()}, alpha) for metric in common], alpha=alpha
+    )
+
+
+def _over_nodes(changes: Mapping[str, TotalChange], alpha: float) -> TotalChange:
+    every = tuple(changes.values())
+    first, nodes = every[0], tuple(changes)
+    designs = max(change.designs for change in every)
+    made = replace(
+        first,
+        reference=tuple(change.before for change in every),
+        observed=tuple(change.after for change in every),
+        reference_runs=nodes,
+        observed_runs=nodes,
+        designs=designs,
+    )
+    if not all(math.isfinite(change.high) for change in every):
+        return _without_ratio(made)
+    parts = np.array([(change.standard_error / len(every)) ** 2 for change in every])
+    freedoms = np.array([change.freedom for change in every])
+    error = float(np.sqrt(parts.sum()))
+    joint = mean_comparison(
+        float(np.mean([math.log1p(change.change) for change in every])),
+        error,
+        float(parts.sum() ** 2 / (parts**2 / freedoms).sum()) if error else 1.0,
+        alpha=alpha,
+        designs=designs,
+    )
+    bound = np.array([math.log1p(first.tolerance)])
+    return replace(
+        made,
+        change=math.expm1(joint.effect[0]),
+        low=math.expm1(joint.low[0]),
+        high=math.expm1(joint.high[0]),
+        p=float(joint.p[0]),
+        p_beyond=float(joint.p_beyond(bound)[0]) if first.tolerance else float(joint.p[0]),
+        standard_error=error,
+        freedom=float(joint.freedom[0]),
     )
 
 

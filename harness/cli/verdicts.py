@@ -9,6 +9,7 @@ from pathlib import Path
 from rich.markup import escape
 from rich.text import Text
 
+from unperturbed.analysis.nodes.verdicts import NodeVerdicts
 from unperturbed.analysis.perturbation import VerdictName, verdict_cell, verdict_table
 from unperturbed.analysis.perturbation.describe import decisive_change
 from unperturbed.analysis.report import to_json
@@ -48,7 +49,7 @@ def show_judgement(
     return _NEGATIVE if _fails(spec, judgement.verdicts, fail_on) else 0
 
 
-def _fails(spec: CampaignSpec, verdicts: CampaignVerdicts, asked: VerdictName | None) -> bool:
+def _fails(spec: CampaignSpec, verdicts: CampaignVerdicts | NodeVerdicts, asked: VerdictName | None) -> bool:
     """Tell whether a configuration's correlations or totals have a verdict by which the command fails."""
     of_spec = spec.analysis.fail_on
     mildest, of_totals = asked or of_spec.correlations, of_spec.totals
@@ -82,8 +83,7 @@ def show_nodes(
             print(f"report: {report}; of each node, nodes/NN/report.html")
     if judgement.failed or judgement.missing:
         return _RUNS_FAILED
-    mildest = fail_on or spec.analysis.fail_on.correlations
-    return _NEGATIVE if mildest != "never" and verdicts.at_least(mildest) else 0
+    return _NEGATIVE if _fails(spec, verdicts, fail_on) else 0
 
 
 def show_verdicts(spec: CampaignSpec, checked: CampaignVerdicts) -> None:

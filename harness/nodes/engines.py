@@ -76,7 +76,9 @@ class Engine(ABC):
     name: ClassVar[str]
     """The spec's word for it."""
     at_once: ClassVar[int | None] = None
-    """How many parts it executes beside each other; None for all."""
+    """How many parts it executes beside each other; None for all.
+
+    In a search for a partition, a part keeps its node while it waits for more work: others must not wait for it."""
     pause: ClassVar[float] = 0.2
     """Seconds between two looks at it."""
     options: ClassVar[frozenset[str] | None] = None

@@ -13,6 +13,7 @@ import numpy as np
 from unperturbed.analysis.nodes.combine import apart, combine_nodes
 from unperturbed.analysis.nodes.verdicts import NodeVerdicts
 from unperturbed.analysis.report import ReportContent
+from unperturbed.analysis.totals.verdict import TotalChange, combine_totals
 from unperturbed.errors import SpecError
 from unperturbed.harness.campaign.manifest import Manifest
 from unperturbed.harness.campaign.plan import configurations
@@ -174,11 +175,22 @@ def judge_nodes(
         apart(_baselines(judged)),
         tuple(said),
         tuple(item.name for item in configurations(spec) if item.sham_of is not None),
+        _totals_over_nodes(spec, judged),
     )
     if write:
         verdicts.write_html(folder / "report.html")
         write_json(folder / VERDICTS, verdicts.to_dict())
     return NodesJudgement(verdicts, judged, tuple(failed), tuple(missing))
+
+
+def _totals_over_nodes(spec: CampaignSpec, judged: Mapping[str, Judgement]) -> Mapping[str, tuple[TotalChange, ...]]:
+    """Return the changes of totals over the nodes that were judged, by configuration."""
+    found = {}
+    for item in configurations(spec):
+        by_node = {node: one.verdicts.totals.get(item.name, ()) for node, one in judged.items()}
+        if all(by_node.values()):
+            found[item.name] = combine_totals(by_node, alpha=spec.analysis.alpha)
+    return found
 
 
 def _baselines(judged: Mapping[str, Judgement]) -> dict[str, dict[str, float]]:

@@ -11,11 +11,10 @@ from unperturbed.analysis.perturbation import (
     Stability,
     Verdict,
     VerdictName,
-    combine,
     verdict_table,
 )
 from unperturbed.analysis.totals import TotalChange
-from unperturbed.analysis.totals.verdict import TIMES
+from unperturbed.analysis.totals.verdict import joint_verdict
 from unperturbed.common.frames import Framed
 from unperturbed.common.result import Result
 from unperturbed.common.wording import counted, listing
@@ -49,16 +48,8 @@ class CampaignVerdicts(Framed, Result):
 
     @property
     def totals_verdicts(self) -> Mapping[str, VerdictName]:
-        """Return the most serious verdict on totals of each configuration, but for times that are undecided.
-
-        On most hosts times vary too much to be decided by tens of runs, and would leave every configuration undecided.
-        """
-        return {
-            name: combine(
-                change.verdict for change in found if change.metric not in TIMES or change.verdict != "undecided"
-            )
-            for name, found in self.totals.items()
-        }
+        """Return the joint verdict on the totals of each configuration."""
+        return {name: joint_verdict(found) for name, found in self.totals.items()}
 
     def _at_least(self, mildest: VerdictName, verdicts: Mapping[str, VerdictName]) -> tuple[str, ...]:
         serious = SEVERITY[: SEVERITY.index(mildest) + 1]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from unperturbed.analysis.perturbation import Change, Overhead, Verdict, VerdictName, combine, ranked_changes
 from unperturbed.analysis.perturbation.verdict import change_weight
+from unperturbed.analysis.totals.verdict import TIMES
 from unperturbed.common.result import plain
 
 if TYPE_CHECKING:
@@ -260,6 +261,7 @@ def _levels(changes: Sequence[TotalChange]) -> list[dict[str, Any]]:
             "high": change.high,
         }
         for change in changes
+        if change.metric not in TIMES
     ]
 
 

@@ -16,7 +16,7 @@ struct unperturbed_counters {
     uint32_t options;
     uint32_t events;
     int event_set;                     /* PAPI's */
-    int fd[UNPERTURBED_EVENTS];        /* perf_event's; the first leads the group; -1 for none */
+    int fd[UNPERTURBED_EVENTS];        /* descriptors, moved after `open`; -1 for none. perf_event's first leads */
     void *page[UNPERTURBED_EVENTS];    /* perf_event's: the page by which user space reads, or NULL */
     int64_t total[UNPERTURBED_EVENTS]; /* OPTION_RESET: counts before the last reset */
     uint64_t user_reads;               /* reads that needed no system call */

@@ -94,7 +94,7 @@ def test_a_format_of_another_distribution(toys: Path) -> None:
     path.write_text(f"a @ 1\nb @ {2**63}\n")
     with pytest.raises(DataError, match="1 of 2 lines hold no event"):
         read_events(path)
-    with pytest.raises(DataError, match=r"pattern, simple, toy, not 'toi'; did you mean toy\?"):
+    with pytest.raises(DataError, match=r"toy, not 'toi'; did you mean toy\?"):
         read_events(path, format="toi")
     assert list(log_formats())[-1] == "toy"
 
@@ -105,7 +105,7 @@ def test_a_format_of_another_distribution_is_compiled_ahead(toys: Path) -> None:
 
 
 def test_a_kind_of_another_distribution(toys: Path) -> None:
-    assert list(anomaly_kinds())[-1] == "silence"
+    assert "silence" in anomaly_kinds()
     good, other = (read_events(log(toys, f"{name}.log", list(range(0, 2000, 20)))) for name in ("good", "other"))
     bad = read_events(log(toys, "bad.log", [*range(0, 1000, 20), *range(2000, 3000, 20)]))
     assert "silence" in [one.kind for one in diagnose([good, other], bad).findings]

@@ -83,7 +83,7 @@ def test_another_program_changes_the_numbers(programs: Path) -> None:
     assert "Totals: means over the runs, and by how much B differs" in done.stdout
     page = (programs / "campaigns" / "one-and-other" / "report.html").read_text()
     assert "Measuring changed the program" not in page
-    assert 'id="levels"' in page
+    assert 'id="totals"' in page
     # The spec that was written is the campaign's; the same command goes on.
     again = unperturbed(programs, "run", "campaigns/one-and-other.yaml")
     assert "10 of them are done already" in again.stderr
