@@ -50,6 +50,7 @@ GLOSSARY = {
     "subset": "Software metrics that are collected together in one configuration.",
     "sweep": "A campaign that runs a program over its parameters and ends in a table.",
     "tolerance": "The largest change of ρ that you declare to be harmless.",
+    "total": "What a metric counts over a whole run, or the run's time. Totals have verdicts of their own.",
     "trace": "All signals of one run: a table with one row per interval and one column per metric.",
 }
 """Term: meaning. Sorted, a term in lower case unless it is a name."""
