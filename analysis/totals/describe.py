@@ -91,7 +91,7 @@ def totals_sentence(
     if correlations is not None:
         said.append(f"correlations are {correlations}")
     text = "; ".join(said)
-    return f"{text}." if text and parts else f"{text[0].upper()}{text[1:]}." if text else ""
+    return "" if not text else f"{text}." if parts else f"{name}: {text}."
 
 
 def _are(names: Sequence[str]) -> str:

@@ -36,12 +36,14 @@ def main() -> None:
     parser.add_argument("--campaigns", type=int, default=5)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--busy", type=int, default=0, help="processes beside a second set of campaigns")
+    parser.add_argument("--busy-campaigns", type=int, help="campaigns of the second set (as many as of the first)")
     parser.add_argument("--folder", type=Path, help="where campaigns are kept (a temporary one)")
     arguments, made = parser.parse_args(), made_by()
     found = []
     with tempfile.TemporaryDirectory() as name:
         for busy in dict.fromkeys((0, arguments.busy)):
-            for seed in range(arguments.seed, arguments.seed + arguments.campaigns):
+            count = (arguments.busy_campaigns if busy else None) or arguments.campaigns
+            for seed in range(arguments.seed, arguments.seed + count):
                 with _beside(busy):
                     made_one = _campaign((arguments.folder or Path(name)) / f"seed-{seed}-beside-{busy}", seed)
                 found.append({**made_one, "busy": busy})
@@ -90,7 +92,7 @@ def _campaign(folder: Path, seed: int) -> dict[str, Any]:
 def _page(found: list[dict[str, Any]], made: str) -> str:
     names = [verdict["configuration"] for verdict in found[0]["verdicts"]]
     rows = [
-        f"| {result['seed']} | {result['busy'] or '–'} | {_intervals(result)} | "
+        f"| {result['seed']} | {result['busy'] or '–'} | {_load(result)} | {_intervals(result)} | "
         + " | ".join(_cell(verdict) for verdict in result["verdicts"])
         + f" | {result['exit_code']} |"
         for result in found
@@ -113,12 +115,14 @@ def _page(found: list[dict[str, Any]], made: str) -> str:
         "",
         "**What changed on this page, and why.** Since 27 November 2026 simulated runs are cut at equal work and "
         "compared within rounds, and the tolerance is 0.1 in place of 0.25. Intervals of CPU time, cut by ticks of 4 "
-        "ms, had numbered 150 to 209 and left comparisons of `front` undecided beside other work.",
+        "ms, had numbered 150 to 209 and left comparisons of `front` undecided beside other work. The handling of the "
+        "sampler's signals takes no work from an interval, however many a busy host brings.",
         "",
         f"**{_agreement(found)}**",
         "",
-        f"| seed | busy processes beside it | intervals a baseline run | {' | '.join(names)} | exit code |",
-        f"|---|---|---|{'---|' * len(names)}---|",
+        f"| seed | busy processes beside it | load average of the host | intervals a baseline run | "
+        f"{' | '.join(names)} | exit code |",
+        f"|---|---|---|---|{'---|' * len(names)}---|",
         *rows,
         "",
         "Changes that were called perturbed, and in how many of the campaigns:",
@@ -133,10 +137,16 @@ def _page(found: list[dict[str, Any]], made: str) -> str:
 
 def _agreement(found: list[dict[str, Any]]) -> str:
     """How many campaigns gave the verdicts that most gave."""
-    given = Counter(tuple((each["configuration"], each["verdict"]) for each in result["verdicts"]) for result in found)
+    given = Counter(tuple((each["configuration"], _cell(each)) for each in result["verdicts"]) for result in found)
     verdicts, count = given.most_common(1)[0]
-    said = ", ".join(f"{configuration} {verdict}" for configuration, verdict in verdicts)
-    return f"The same verdicts in {count} of {len(found)} campaigns: {said}."
+    said = ", ".join(f"{configuration} {cell}" for configuration, cell in verdicts)
+    return f"The same verdicts and counts in {count} of {len(found)} campaigns: {said}."
+
+
+def _load(result: dict[str, Any]) -> str:
+    """Return the median and the most of the load averages before the runs, whatever else caused them."""
+    loads = [row["load_before"] for row in result["runs"] if row["load_before"] is not None]
+    return f"{statistics.median(loads):.1f}, at most {max(loads):.1f}"
 
 
 def _intervals(result: dict[str, Any]) -> str:
@@ -147,7 +157,9 @@ def _intervals(result: dict[str, Any]) -> str:
 def _cell(verdict: dict[str, Any]) -> str:
     counts = Counter(change["verdict"] for change in verdict["changes"])
     signs = {"unperturbed": "✓", "perturbed": "✗", "shifted": "~", "undecided": "?"}
-    return f"{verdict['verdict']} ({', '.join(f'{counts[name]} {sign}' for name, sign in signs.items())})"
+    return (
+        f"{verdict['verdict']} ({', '.join(f'{counts[name]} {sign}' for name, sign in signs.items() if counts[name])})"
+    )
 
 
 if __name__ == "__main__":

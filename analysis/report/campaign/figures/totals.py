@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _MOST = 60
 _FARTHEST = 5.0
-"""Tolerances to either side that the figure shows; a longer bar ends at its edge."""
+"""Tolerances to either side that the figure shows; what is farther is drawn there."""
 _ROW_PX = 19
 
 _Row = tuple[str, "TotalChange"]
@@ -65,7 +65,7 @@ def total_forest(rows: Sequence[_Row]) -> Figure:
                 hovertemplate=f"%{{hovertext}}<extra>{verdict}</extra>",
             )
         )
-    span = max(1.6, min(_FARTHEST, 1.1 * max(abs(_scaled(end, one)) for _, one in rows for end in (one.low, one.high))))
+    span = max(1.6, 1.05 * max(abs(_scaled(end, one)) for _, one in rows for end in (one.low, one.high)))
     figure = layout(
         len(rows) * _ROW_PX + 150,
         margin={"l": 40, "r": 20, "t": 50, "b": 60},
@@ -84,12 +84,12 @@ def total_forest(rows: Sequence[_Row]) -> Figure:
 
 
 def _scaled(value: float, change: TotalChange) -> float:
-    """Return a relative change in units of its tolerance, on the log scale, at most a little beyond the edge."""
+    """Return a relative change in units of its tolerance, on the log scale, at most that of the figure's edge."""
     unit = math.log1p(change.tolerance) or math.log1p(0.01)
     if math.isnan(value):
         return 0.0
     log = math.log1p(value) if value > -1 else -math.inf
-    return max(-2 * _FARTHEST, min(2 * _FARTHEST, log / unit))
+    return max(-_FARTHEST, min(_FARTHEST, log / unit))
 
 
 def _block(view: ReportView) -> FigureBlock | Figure | None:
@@ -102,5 +102,6 @@ TOTALS = ReportFigure(
     "totals-forest",
     "totals",
     _block,
-    caption=f"At most {_MOST} changes. The shaded band is the tolerance of each. A bar may leave the figure.",
+    caption=f"At most {_MOST} changes. The shaded band is the tolerance of each; what is farther than five is drawn "
+    "at the edge.",
 )
