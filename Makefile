@@ -98,6 +98,7 @@ validate:
 	$(python) -m pytest tests/pmu -m long
 	$(python) docs/evidence/machines.py
 	$(python) docs/evidence/calibration.py --campaigns 1000 --seed 1
+	$(python) docs/evidence/totals.py --campaigns 4000 --seed 1
 	$(python) -m pytest -m long
 	$(python) docs/evidence/nodes.py --campaigns 4000 --families 1000 --seed 1
 	$(python) docs/evidence/held_back.py --draws 10 --seed 1
