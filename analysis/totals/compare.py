@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from unperturbed.analysis.multiple_testing import holm_of_intervals
 from unperturbed.common.extras import LazyLibrary
 
 special = LazyLibrary("scipy.special")
@@ -82,6 +83,15 @@ def smallest_visible(error: float, freedom: float, *, alpha: float, family: int)
     """Return the smallest |effect| that is shown with power 80 % in a family of tests."""
     wanted = special.stdtrit(freedom, 1 - alpha / (2 * family))
     return float((wanted + special.stdtrit(freedom, POWER)) * error)
+
+
+def holm_beyond(p_beyond: FloatArray, designs: FloatArray) -> FloatArray:
+    """Correct p-values of "no change beyond the tolerance" over a family; each is `designs` times that of its design.
+
+    What leaves the family (`holm_of_intervals`) is told by the p-value of the chosen design: times the number of
+    designs it is no longer uniform at the interval's end, and too few would stay.
+    """
+    return np.asarray(np.minimum(1, designs * holm_of_intervals(p_beyond / designs)), np.float64)
 
 
 def runs_to_decide(

@@ -9,12 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from unperturbed.analysis.multiple_testing import holm, holm_of_intervals
+from unperturbed.analysis.multiple_testing import holm
 from unperturbed.analysis.perturbation.comparable import run_names
 from unperturbed.analysis.perturbation.decide import classify_change
 from unperturbed.analysis.perturbation.rounds import find_partners
 from unperturbed.analysis.perturbation.verdict import OPEN, VerdictName, combine
-from unperturbed.analysis.totals.compare import compare_totals, mean_comparison, runs_to_decide, smallest_visible
+from unperturbed.analysis.totals.compare import (
+    compare_totals,
+    holm_beyond,
+    mean_comparison,
+    runs_to_decide,
+    smallest_visible,
+)
 from unperturbed.collectors.data import Trace
 from unperturbed.common.wording import percent
 
@@ -205,7 +211,8 @@ def compare_runs(
 def decide_totals(changes: Sequence[TotalChange], *, alpha: float) -> tuple[TotalChange, ...]:
     """Correct the p-values of a family of changes; add verdicts, the smallest visible change and runs needed."""
     corrected = holm([change.p for change in changes])
-    beyond = holm_of_intervals([change.p_beyond for change in changes])
+    designs = np.array([change.designs for change in changes], np.float64)
+    beyond = holm_beyond(np.array([change.p_beyond for change in changes]), designs)
     family = max(1, len(changes))
     return tuple(
         _decided(

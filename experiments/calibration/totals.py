@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.calibration.common import ALPHA, header, share
-from unperturbed.analysis.multiple_testing import holm, holm_of_intervals
+from unperturbed.analysis.multiple_testing import holm
 from unperturbed.analysis.perturbation.decide import classify_change
-from unperturbed.analysis.totals.compare import FEWEST_ROUNDS, TotalsComparison, compare_totals
+from unperturbed.analysis.totals.compare import FEWEST_ROUNDS, TotalsComparison, compare_totals, holm_beyond
 
 FloatArray = NDArray[np.float64]
 
@@ -142,7 +142,9 @@ def _family_verdicts(compared: TotalsComparison, tolerance: float, campaigns: in
     return [
         [
             classify_change(one, other, low, high, alpha=ALPHA, tolerance=bound)
-            for one, other, low, high in zip(holm(p), holm_of_intervals(far), lows, highs, strict=True)
+            for one, other, low, high in zip(
+                holm(p), holm_beyond(far, np.full(len(far), compared.designs, np.float64)), lows, highs, strict=True
+            )
         ]
         for p, far, lows, highs in zip(*shaped, strict=True)
     ]

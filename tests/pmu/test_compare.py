@@ -17,8 +17,8 @@ import pytest
 from tests.pmu.cases import COMPILER, Case, Result, build_program, no_servers, run_cases
 from tests.pmu.machine import Machine
 from tests.pmu.packages import fetch_tools
-from unperturbed.analysis.levels import level_changes
 from unperturbed.analysis.perturbation import Baseline, combine_checks
+from unperturbed.analysis.totals import check_totals
 from unperturbed.collectors.data import Metric, Trace
 from unperturbed.collectors.records.assemble import assemble
 from unperturbed.collectors.records.file import Setup
@@ -114,8 +114,8 @@ def test_a_tool_that_is_attached_is_held_against_the_program_alone(runs: dict[st
         assert printed in left.stdout
         assert ("exited normally" in left.stdout) if tool == "gdb" else ("perf record: Captured" in left.stderr)
     # What is counted is the program, not the tool that starts it.
-    for change in level_changes(plain, attached, [metric.name for metric in METRICS], alpha=0.05):
-        assert abs(change.ratio) < 0.001, change
+    for change in check_totals(plain, attached, [metric.name for metric in METRICS], alpha=0.05):
+        assert abs(change.change) < 0.001, change
     baseline = Baseline(plain)
     verdict = combine_checks(
         tool, baseline.inner(attached), baseline.outer(attached, align_on=[metric.name for metric in METRICS])
