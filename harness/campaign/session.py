@@ -93,11 +93,12 @@ def execute_in(
         put_in_place(built.tree, layout)
     other = built.configuration.program
     spec, expected = session.spec.of_program(other), session.others[other] if other else session.expected
-    times = (
-        time_native(spec, folder, build=built.tree, inputs=session.inputs, expected=expected, pad_bytes=pad_bytes)
-        if sampling.collected.machine is not None and not sampling.whole and sampling.software_metrics.compiled
-        else {}
-    )
+    times = {}
+    timed = "block" in facts and not sampling.whole  # a run of the plan, not a pilot
+    if timed and sampling.collected.machine is not None and sampling.software_metrics.compiled:
+        times = time_native(
+            spec, folder, build=built.tree, inputs=session.inputs, expected=expected, pad_bytes=pad_bytes
+        )
     return execute(
         spec,
         folder,
