@@ -26,11 +26,11 @@ from unperturbed.collectors.data import Trace
 DESIGNS = 2
 """Comparisons that are computed, within rounds and of all runs."""
 
-_MOST_SHARED = 1 / 16
+MOST_SHARED = 1 / 16
 """The variance of a difference within a round in relation to that of independent runs, at least: where few rounds agree
 wholly, another may still differ, as the size of the environment often matters by a few classes."""
 
-_FEWEST_ROUNDS = 5
+FEWEST_ROUNDS = 5
 """With fewer, Student's t at half of the level costs more than what rounds share gains."""
 
 
@@ -39,7 +39,7 @@ def find_partners(reference: Sequence[Trace], checked: Sequence[Trace]) -> IntAr
     rounds = {_round_of(trace): at for at, trace in enumerate(reference)}
     wanted = [_round_of(trace) for trace in checked]
     one_each = len(rounds) == len(reference) and len(set(wanted)) == len(wanted)
-    if len(wanted) < _FEWEST_ROUNDS or not one_each or not rounds.keys() >= set(wanted):
+    if len(wanted) < FEWEST_ROUNDS or not one_each or not rounds.keys() >= set(wanted):
         return None
     return np.array([rounds[one] for one in wanted], np.int64)
 
@@ -95,7 +95,7 @@ def _paired(level: FloatArray, before: FloatArray, after: FloatArray, left_out: 
     """Compare values on Fisher's scale, shape (r, m); differences do not show the variance `left_out` of their mean."""
     r = len(before)
     independent = before.var(axis=0, ddof=1) + after.var(axis=0, ddof=1)
-    variance = np.maximum((after - before).var(axis=0, ddof=1), np.maximum(_MOST_SHARED * independent, NO_SPREAD**2))
+    variance = np.maximum((after - before).var(axis=0, ddof=1), np.maximum(MOST_SHARED * independent, NO_SPREAD**2))
     freedom = np.full_like(variance, r - 1)
     error = np.sqrt(variance / r + left_out)
     errors = MeanErrors(np.zeros_like(error), error, freedom)

@@ -15,26 +15,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unperturbed.analysis.multiple_testing import holm_of_intervals
+from unperturbed.analysis.perturbation.compare import POWER
+from unperturbed.analysis.perturbation.rounds import DESIGNS, FEWEST_ROUNDS, MOST_SHARED
 from unperturbed.common.extras import LazyLibrary
 
 special = LazyLibrary("scipy.special")
 
 FloatArray = NDArray[np.float64]
 
-POWER = 0.8
-"""The probability with which `smallest_visible` is seen and `runs_to_decide` decides."""
-
 MAXIMUM_RUNS = 1000
 """More runs a configuration than this are out of reach."""
 
-FEWEST_ROUNDS = 5
-"""With fewer, Student's t at half of the level costs more than what rounds share gains."""
-
 _EQUAL = 1e-12
 """Standard deviations of logarithms below this are rounding."""
-
-_MOST_SHARED = 1 / 16
-"""The variance of a difference within a round in relation to that of independent runs, at least."""
 
 
 @dataclass(frozen=True)
@@ -69,14 +62,14 @@ def compare_totals(
     before, after = np.log(reference), np.log(observed)
     if partners is None or len(partners) < FEWEST_ROUNDS:
         return _independent(before, after, alpha, designs=1)
-    independent = _independent(before, after, alpha / 2, designs=2)
-    within = _within_rounds(before[partners], after, alpha / 2)
+    independent = _independent(before, after, alpha / DESIGNS, designs=DESIGNS)
+    within = _within_rounds(before[partners], after, alpha / DESIGNS)
     taken = within.high - within.low < independent.high - independent.low
     chosen = {
         name: np.where(taken, getattr(within, name), getattr(independent, name))
         for name in ("effect", "error", "freedom", "low", "high", "p")
     }
-    return TotalsComparison(**chosen, designs=2)
+    return TotalsComparison(**chosen, designs=DESIGNS)
 
 
 def smallest_visible(error: float, freedom: float, *, alpha: float, family: int) -> float:
@@ -88,8 +81,8 @@ def smallest_visible(error: float, freedom: float, *, alpha: float, family: int)
 def holm_beyond(p_beyond: FloatArray, designs: FloatArray) -> FloatArray:
     """Correct p-values of "no change beyond the tolerance" over a family; each is `designs` times that of its design.
 
-    What leaves the family (`holm_of_intervals`) is told by the p-value of the chosen design: times the number of
-    designs it is no longer uniform at the interval's end, and too few would stay.
+    The p-value of the chosen design decides whether a hypothesis leaves the family (`holm_of_intervals`). Multiplied by
+    the number of designs, p-values are not uniform at the interval's end, and too many hypotheses would leave.
     """
     return np.asarray(np.minimum(1, designs * holm_of_intervals(p_beyond / designs)), np.float64)
 
@@ -133,9 +126,9 @@ def _independent(before: FloatArray, after: FloatArray, alpha: float, designs: i
 
 def _within_rounds(before: FloatArray, after: FloatArray, alpha: float) -> TotalsComparison:
     r = len(before)
-    least = _MOST_SHARED * (before.var(axis=0, ddof=1) + after.var(axis=0, ddof=1))
+    least = MOST_SHARED * (before.var(axis=0, ddof=1) + after.var(axis=0, ddof=1))
     error = np.sqrt(np.maximum((after - before).var(axis=0, ddof=1), least) / r)
-    return _comparison((after - before).mean(axis=0), error, np.full_like(error, r - 1), alpha, 2)
+    return _comparison((after - before).mean(axis=0), error, np.full_like(error, r - 1), alpha, DESIGNS)
 
 
 def mean_comparison(effect: float, error: float, freedom: float, *, alpha: float, designs: int) -> TotalsComparison:

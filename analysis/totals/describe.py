@@ -101,14 +101,11 @@ def _are(names: Sequence[str]) -> str:
 def _moved(change: TotalChange) -> str:
     """Return one change as words that follow "has": `2.1 % more instructions (2.0 to 2.2)`."""
     size, ends = abs(change.change), sorted((abs(change.low), abs(change.high)))
-    more = ("more" if change.change > 0 else "less") if change.metric in TIMES else _more_or_fewer(change)
+    less = "less" if change.metric in TIMES else "fewer"
+    more = "more" if change.change > 0 else less
     low, high = (number(100 * end, 2) for end in ends)
     span = "" if low == high else f" ({low} to {high})"
     return f"{number(100 * size, 2)} % {more} {total_name(change)}{span}"
-
-
-def _more_or_fewer(change: TotalChange) -> str:
-    return "more" if change.change > 0 else "fewer"
 
 
 def _short(value: float, metric: str) -> str:

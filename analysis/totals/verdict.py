@@ -110,11 +110,6 @@ class TotalChange:
         return len({*self.reference, *self.observed}) == 1
 
     @property
-    def shown(self) -> bool:
-        """Return whether the interval excludes no change."""
-        return self.low > 0 or self.high < 0
-
-    @property
     def interval(self) -> str:
         """Return the interval in words: one number where both ends are written alike."""
         if not math.isfinite(self.high):

@@ -1,8 +1,17 @@
-"""Error rates and power of verdicts on totals: recorded run times of real programs, and families of made-up totals."""
+"""Error rates and power of verdicts on totals: recorded run times of real programs, and families of made-up totals.
+
+    python -m experiments.calibration.totals BLOCKSORT TEXT [RUNS]
+
+records the run times: of the quickstart's program, gzip and sort on the quickstart's input, which take turns.
+"""
 
 from __future__ import annotations
 
 import csv
+import os
+import subprocess
+import sys
+import time
 from collections import defaultdict
 from collections.abc import Iterator
 from itertools import product
@@ -14,7 +23,8 @@ from numpy.typing import NDArray
 from experiments.calibration.common import ALPHA, header, share
 from unperturbed.analysis.multiple_testing import holm
 from unperturbed.analysis.perturbation.decide import classify_change
-from unperturbed.analysis.totals.compare import FEWEST_ROUNDS, TotalsComparison, compare_totals, holm_beyond
+from unperturbed.analysis.perturbation.rounds import FEWEST_ROUNDS
+from unperturbed.analysis.totals.compare import TotalsComparison, compare_totals, holm_beyond
 
 FloatArray = NDArray[np.float64]
 
@@ -148,3 +158,28 @@ def _family_verdicts(compared: TotalsComparison, tolerance: float, campaigns: in
         ]
         for p, far, lows, highs in zip(*shaped, strict=True)
     ]
+
+
+def record(blocksort: str, text: str, runs: int) -> None:
+    """Run three programs in turns, and write wall-clock and CPU time of each run."""
+    commands = {
+        "blocksort": [blocksort, "-c", "-b", "136", text],
+        "gzip": ["gzip", "-9", "-c", text],
+        "sort": ["sort", text],
+    }
+    with TIMES.open("w") as file:
+        rows = csv.writer(file)
+        rows.writerow(["program", "run", "wall_s", "cpu_s"])
+        for run, (name, command) in product(range(runs), commands.items()):
+            begun = time.perf_counter()
+            process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+            _, status, usage = os.wait4(process.pid, 0)
+            wall = time.perf_counter() - begun
+            process.returncode = os.waitstatus_to_exitcode(status)
+            if process.returncode:
+                raise SystemExit(f"{name} ended with exit code {process.returncode}")
+            rows.writerow([name, run, f"{wall:.6f}", f"{usage.ru_utime + usage.ru_stime:.6f}"])
+
+
+if __name__ == "__main__":
+    record(sys.argv[1], sys.argv[2], int(sys.argv[3]) if len(sys.argv) > 3 else 1000)

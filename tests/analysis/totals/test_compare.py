@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from unperturbed.analysis.totals.compare import FEWEST_ROUNDS, compare_totals, runs_to_decide, smallest_visible
+from unperturbed.analysis.perturbation.rounds import FEWEST_ROUNDS
+from unperturbed.analysis.totals.compare import compare_totals, runs_to_decide, smallest_visible
 
 ALPHA = 0.05
 
