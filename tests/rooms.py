@@ -33,6 +33,7 @@ ORDER: Mapping[str, tuple[str, ...]] = {
         "alignment",
         "perturbation",
         "totals",
+        "floor",
         "pages",
         "nodes",
         "partition",

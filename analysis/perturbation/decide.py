@@ -161,7 +161,8 @@ def _decided(change: Change, *, alpha: float, family: int) -> Change:
         tolerance=change.tolerance,
     )
     reference_mean, observed_mean = (float(fisher(values).mean()) for values in (change.reference, change.observed))
-    visible = smallest_visible(reference_mean, change.standard_error, change.freedom, alpha=alpha, family=family)
+    level = alpha / change.designs
+    visible = smallest_visible(reference_mean, change.standard_error, change.freedom, alpha=level, family=family)
     needed = None
     if verdict in OPEN and change.more_runs_help:
         needed = runs_to_decide(
@@ -170,7 +171,7 @@ def _decided(change: Change, *, alpha: float, family: int) -> Change:
             change.standard_error,
             len(change.reference),
             len(change.observed),
-            alpha=alpha,
+            alpha=level,
             tolerance=change.tolerance,
             family=family,
             relative_spread=_relative_spread(change, reference_mean, observed_mean),

@@ -102,6 +102,8 @@ class Change:
         Configuration of the reference runs.
     origin : OriginName or None
         What it comes from, where sham runs tell.
+    designs : int
+        Comparisons that this was chosen from: of independent runs, and within rounds.
     """
 
     check: CheckName
@@ -130,6 +132,7 @@ class Change:
     p_beyond_corrected: float = 1.0
     against: str = ""
     origin: OriginName | None = None
+    designs: int = 1
 
     @property
     def label(self) -> str:
@@ -303,6 +306,7 @@ def changes_from_comparison(
             p_discovery=float(compared.p[at]),
             p_beyond=float(p_beyond[at]),
             against=reference.configuration,
+            designs=compared.designs,
         )
         for at, (first, second) in enumerate(labels)
     )

@@ -75,7 +75,7 @@ def compare_totals(
 def smallest_visible(error: float, freedom: float, *, alpha: float, family: int) -> float:
     """Return the smallest |effect| that is shown with power 80 % in a family of tests."""
     wanted = special.stdtrit(freedom, 1 - alpha / (2 * family))
-    return float((wanted + special.stdtrit(freedom, POWER)) * error)
+    return float(special.nctdtrinc(freedom, 1 - POWER, wanted) * error)
 
 
 def holm_beyond(p_beyond: FloatArray, designs: FloatArray) -> FloatArray:

@@ -58,7 +58,7 @@ def run_and_show(
         )
     from unperturbed.harness.cli.verdicts import show_judgement
 
-    judgement = _run_and_judge(spec, folder, progress)
+    judgement = run_and_judge(spec, folder, progress)
     report = folder / "report.html"
     code = show_judgement(spec, judgement, report, as_json=arguments.json, fail_on=arguments.fail_on)
     if drafted is not None and not arguments.json:
@@ -70,7 +70,7 @@ def run_and_show(
     return _end(code, folder, report, arguments, progress)
 
 
-def _run_and_judge(spec: CampaignSpec, folder: Path, progress: TerminalProgress) -> Judgement:
+def run_and_judge(spec: CampaignSpec, folder: Path, progress: TerminalProgress) -> Judgement:
     """Run what is left of a campaign and judge it; measure runs again once if only judging shows their damage."""
     from unperturbed.harness.campaign.execution import run_campaign
     from unperturbed.harness.campaign.manifest import Manifest
@@ -175,10 +175,14 @@ def runs_that_decide(checked: CampaignVerdicts) -> int | None:
 def show_plan(spec: CampaignSpec, folder: Path, *, as_json: bool) -> int:
     """Print the plan of a campaign; return 0, or the exit code with which the campaign would be refused."""
     from unperturbed.harness.host.doctor import examine
+    from unperturbed.harness.results.floor import known_floor
     from unperturbed.harness.studies.readiness import check_spec
 
     done, seconds = _earlier_session(folder, spec)
     ready = check_spec(spec, examine())
+    floor = known_floor(spec, folder)
+    if not seconds and floor is not None and floor.seconds is not None:
+        seconds = [floor.seconds]
     left = None
     if seconds and ready.runs:
         left = max(ready.runs - done, 0) * sum(seconds) / len(seconds)
@@ -194,6 +198,7 @@ def show_plan(spec: CampaignSpec, folder: Path, *, as_json: bool) -> int:
         "runs": ready.runs,
         "done": done,
         "seconds": left,
+        "floor": None if floor is None else floor._asdict() | {"campaign": str(floor.campaign)},
     }
     if as_json:
         print_json(described)
@@ -270,6 +275,14 @@ def _print_plan(ready: Readiness, described: Mapping[str, Any]) -> None:
             "25 to 130 times as long as the program, because it is simulated" if slow else "as long as the program"
         )
         console.print(f"a run takes {each_run}; a pilot run will measure it")
+    if (floor := described["floor"]) is not None:
+        enough = (
+            "no number of runs up to 1,000 suffices for every tolerance"
+            if floor["enough_runs"] is None
+            else f"{counted(floor['enough_runs'], 'run')} of each configuration are enough for every tolerance but "
+            "those of times"
+        )
+        console.say(f"noise floor, from {escape(floor['campaign'])}: {enough}")
     for problem in ready.problems:
         console.say(f"[bold red]{BAD}[/bold red] {escape(problem.finding.what)}")
     if ready.no_verdict and not ready.problems:

@@ -389,6 +389,12 @@ def describe_comparison(first: Sequence[str], second: Sequence[str], choices: Ch
     return Comparison(replace(drafted[0], name=both), drafted[1], _SECOND, (wrapped[0], wrapped[1]))
 
 
+def describe_floor(words: Sequence[str], choices: Choices) -> Comparison:
+    """Return the spec of a program that is measured against itself."""
+    name = choices.name or campaign_name(f"{called(words)}-floor")
+    return describe_comparison(words, words, replace(choices, name=name))
+
+
 def _environment_of(words: Sequence[str]) -> tuple[Mapping[str, str], Sequence[str]]:
     """Return the variables that `env NAME=VALUE` sets at the beginning of a command, and the rest."""
     found: dict[str, str] = {}

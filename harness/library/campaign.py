@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+from unperturbed.analysis.floor.noise_floor import NoiseFloor
 from unperturbed.analysis.perturbation import Verdict, verdict_table
 from unperturbed.analysis.report import ReportContent, to_json
 from unperturbed.collectors import Trace
@@ -20,6 +21,7 @@ from unperturbed.harness.campaign.manifest import Manifest
 from unperturbed.harness.campaign.plan import configurations
 from unperturbed.harness.campaign.traces import scan_intervals, tidy_traces
 from unperturbed.harness.results.check import CheckOptions, check
+from unperturbed.harness.results.floor import floor_of, floor_of_baseline
 from unperturbed.harness.results.recorded import Traces, disturbed_runs, read_traces, recorded_campaign
 from unperturbed.harness.results.reporting import content_of
 from unperturbed.harness.results.verdicts import CampaignVerdicts
@@ -207,6 +209,24 @@ class Campaign(Result):
             known = listing(verdict.configuration for verdict in checked.verdicts)
             raise DataError(f"{self.folder}: no verdict on {configuration!r}; verdicts exist for {known or 'none'}")
         return verdict
+
+    def floor(self) -> NoiseFloor:
+        """Return the noise floor, as `unperturbed floor` does: the smallest change that n runs can show.
+
+        Returns
+        -------
+        NoiseFloor
+            Of every total and correlation that the campaign compared; of a campaign with a baseline alone, from two
+            halves of it.
+
+        Raises
+        ------
+        SpecError
+            Nothing but the baseline was measured, and it has fewer than ten runs.
+        """
+        with Manifest(self.folder / "campaign.sqlite", read_only=True) as manifest:
+            states = manifest.runs()
+        return floor_of(self.spec, self._checked, states) or floor_of_baseline(self.spec, self._traces, states)
 
     def headline(self) -> str:
         """Return the campaign's name and the number of configurations with each verdict."""

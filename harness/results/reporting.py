@@ -36,6 +36,7 @@ from unperturbed.harness.campaign.plan import configurations
 from unperturbed.harness.campaign.progress import describe_interval
 from unperturbed.harness.host import state as host
 from unperturbed.harness.results.check import align_on
+from unperturbed.harness.results.floor import floor_of
 from unperturbed.harness.results.recorded import Traces
 from unperturbed.harness.results.verdicts import CampaignVerdicts
 from unperturbed.harness.spec.campaign_spec import CampaignSpec, Imported
@@ -71,6 +72,7 @@ def content_of(spec: CampaignSpec, checked: CampaignVerdicts, manifest: Manifest
         doubts=checked.doubts,
         setups={name: other.difference() for name, other in spec.programs.items()},
         totals=checked.totals,
+        floor=floor_of(spec, checked, states),
         notes=checked.notes
         + _notes(manifest, [trace for runs in checked.traces.values() for found in runs.values() for trace in found])
         + tuple(

@@ -27,7 +27,7 @@ def check_totals_of(spec: CampaignSpec, traces: Traces) -> Mapping[str, tuple[To
         changes: dict[str, TotalChange] = {}
         for by_configuration in traces.values():
             reference, observed = (by_configuration.get(name, ()) for name in (BASELINE, item.name))
-            metrics = [name for name in _counted(spec, reference) if name not in changes]
+            metrics = [name for name in totals_to_check(spec, reference) if name not in changes]
             for change in compare_runs(
                 reference, observed, metrics, alpha=spec.analysis.alpha, tolerances=spec.analysis.totals
             ):
@@ -37,7 +37,7 @@ def check_totals_of(spec: CampaignSpec, traces: Traces) -> Mapping[str, tuple[To
     return found
 
 
-def _counted(spec: CampaignSpec, baseline: Sequence[Trace]) -> list[str]:
+def totals_to_check(spec: CampaignSpec, baseline: Sequence[Trace]) -> list[str]:
     """Return the metrics of a pass whose totals mean something, and the times."""
     if not baseline:
         return []

@@ -16,6 +16,7 @@ from unperturbed.analysis.totals.verdict import TIMES
 from unperturbed.common.result import plain
 
 if TYPE_CHECKING:
+    from unperturbed.analysis.floor.noise_floor import NoiseFloor
     from unperturbed.analysis.perturbation import CheckName
     from unperturbed.analysis.report.alignment import AlignmentExample
     from unperturbed.analysis.totals import TotalChange
@@ -201,6 +202,8 @@ class ReportContent:
         Configurations that are other set-ups of the program, and what is otherwise in each.
     totals : mapping of str to tuple of TotalChange
         How totals of metrics changed in each configuration.
+    floor : NoiseFloor or None
+        What runs can show; None where nothing was compared.
     """
 
     campaign: str
@@ -221,6 +224,7 @@ class ReportContent:
     doubts: tuple[str, ...] = ()
     setups: Mapping[str, str] = field(default_factory=dict)
     totals: Mapping[str, tuple[TotalChange, ...]] = field(default_factory=dict)
+    floor: NoiseFloor | None = None
 
 
 def to_json(content: ReportContent) -> dict[str, Any]:
@@ -244,6 +248,7 @@ def to_json(content: ReportContent) -> dict[str, Any]:
         "setups": dict(content.setups),
         "levels": plain({name: _levels(content.totals.get(name, ())) for name in content.setups}),
         "totals": plain({name: [one.to_dict() for one in found] for name, found in content.totals.items()}),
+        "floor": None if content.floor is None else plain(content.floor.to_dict()),
         "provenance": plain(content.provenance),
         "spec": content.spec_text,
     }

@@ -20,6 +20,7 @@ from unperturbed.analysis.report.campaign.content import (
 )
 from unperturbed.analysis.report.campaign.figures import Blocks, drawn_blocks, shown
 from unperturbed.analysis.report.campaign.figures.correlation import SCALES
+from unperturbed.analysis.report.campaign.floor import floor_section
 from unperturbed.analysis.report.campaign.reference import (
     method_section,
     provenance_section,
@@ -53,12 +54,13 @@ _PLACES = {
     "signals": "Signals",
     "correlations": "Correlations",
     "alignment": "Alignment",
+    "floor": "Noise floor",
     "runs": "Runs",
     "provenance": "Provenance",
     "reading": "How to read",
     "method": "Method",
 }
-_WITH_FIGURES = ("totals", "changes", "signals", "correlations", "alignment")
+_WITH_FIGURES = ("totals", "changes", "signals", "correlations", "alignment", "floor")
 
 
 def render(content: ReportContent) -> str:
@@ -108,6 +110,7 @@ def render(content: ReportContent) -> str:
         "alignment": _alignment_section(content.alignment, blocks.get("alignment", {})),
         # Sections that only figures of other distributions have.
         **{place: section(place, _section_title(place), shown(drawn)) for place, drawn in further.items()},
+        "floor": floor_section(content, blocks.get("floor", {})),
         "runs": runs_section(content.runs),
         "provenance": provenance_section(view),
         "reading": reading_section(),

@@ -1,0 +1,120 @@
+"""The noise floor in words and as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from unperturbed.analysis.floor.resolution import RUNS, Resolution
+from unperturbed.analysis.metric_names import plain_name
+from unperturbed.analysis.perturbation import MINIMUM_RUNS
+from unperturbed.analysis.totals.verdict import TIMES
+from unperturbed.common.table import Cell, Column, Table
+from unperturbed.common.wording import counted, duration, listing, number
+
+if TYPE_CHECKING:
+    from unperturbed.analysis.floor.noise_floor import NoiseFloor
+
+_TIME_NAMES = {"time_s": "time", "cpu_s": "CPU time"}
+
+LEAST_RELATIVE, LEAST_RHO = 1e-4, 1e-3
+"""Smaller changes of totals and of ρ are shown as "less than" these."""
+
+
+def is_time(found: Resolution) -> bool:
+    """Return whether a resolution is that of a time, which varies on most hosts more than any count."""
+    return found.is_total and found.metrics[0] in TIMES
+
+
+def name_of(found: Resolution) -> str:
+    """Return what a row is called: `instructions`, or `L1-data misses – stores (inner)`."""
+    name = " – ".join(map(total_title, found.metrics))
+    return name if found.is_total else f"{name} ({found.kind})"
+
+
+def total_title(metric: str) -> str:
+    """Return the plain name of a metric, or of a time of a run."""
+    return _TIME_NAMES.get(metric) or plain_name(metric)
+
+
+def change_text(found: Resolution, change: float) -> str:
+    """Write a smallest change: relative changes in percent, changes of ρ as they are."""
+    if change == 0:
+        return "0"
+    least, scale = (LEAST_RELATIVE, 100) if found.is_total else (LEAST_RHO, 1)
+    return number(scale * change, 2) if change >= least else f"<{number(scale * least)}"
+
+
+def headline(floor: NoiseFloor) -> str:
+    """Return how many runs suffice, how long they take, and which total or correlation needs most."""
+    counts = [found for found in floor.resolutions if not is_time(found)]
+    if not counts:
+        return "nothing could be compared"
+    worst = _by_need(counts)[0]
+    if floor.runs is None:
+        return f"no number of runs up to 1,000 suffices: {name_of(worst)} varies too much for its tolerance"
+    takes = f" ({duration(floor.seconds_for(floor.runs), whole=True)})" if floor.seconds is not None else ""
+    text = f"{counted(floor.runs, 'run')} of each side suffice for every tolerance{takes}"
+    return text if worst.runs == MINIMUM_RUNS else f"{text}; {name_of(worst)} needs most"
+
+
+def sentences(floor: NoiseFloor) -> tuple[str, ...]:
+    """Return how long runs take, how times compare with their tolerance, and how well the noise is known."""
+    said = []
+    if floor.seconds is not None:
+        times = [duration(floor.seconds_for(runs), whole=True) for runs in RUNS]
+        said.append(f"{listing(str(runs) for runs in RUNS)} runs of each side take about {listing(times)}.")
+    for found in filter(is_time, floor.resolutions):
+        name = name_of(found)
+        wanted = "no number of runs up to 1,000" if found.runs is None else counted(found.runs, "run")
+        verb = "suffices" if found.runs in (None, 1) else "suffice"
+        said.append(
+            f"{name[0].upper()}{name[1:]}: {wanted} {verb} for its tolerance of {number(100 * found.tolerance)} %."
+        )
+    low, high = floor.doubt
+    compared = min((found.compared for found in floor.resolutions), default=0)
+    said.append(
+        f"The floor comes from {counted(compared, 'run')} of each side: the true one lies between {number(low, 2)} and "
+        f"{number(high, 2)} times these values (probability 90 %)."
+    )
+    return tuple(said)
+
+
+def floor_table(floor: NoiseFloor, *, most: int | None = None, shown: Sequence[int] = RUNS) -> Table:
+    """Return one row for each total and correlation, the one that needs most runs first; at most `most` of each."""
+    columns = (
+        Column("total of a run, or correlation"),
+        *(
+            Column(str(runs), "right", f"smallest change that {runs} runs of each side show", whole=True)
+            for runs in shown
+        ),
+        Column("runs needed", "right", "to show an unchanged program within the tolerance", whole=True),
+    )
+    rows: list[list[Cell | str]] = []
+    groups = [
+        _by_need([found for found in floor.resolutions if found.is_total is of_totals]) for of_totals in (True, False)
+    ]
+    for group in groups:
+        rows += [_row(found, shown) for found in group[:most]]
+    left = sum(max(0, len(group) - most) for group in groups) if most is not None else 0
+    more = f"; {left} further rows need fewer runs" if left else ""
+    simulated = "; counts are simulated" if any(found.simulated for found in floor.resolutions) else ""
+    caption = f"Smallest change that n runs of each side show with power 80 % (α = {floor.alpha:g}){simulated}{more}"
+    return Table(columns, rows, caption)
+
+
+def _row(found: Resolution, shown: Sequence[int]) -> list[Cell | str]:
+    tolerance = f"{number(100 * found.tolerance)}\u00a0%" if found.is_total else number(found.tolerance)
+    return [
+        f"{name_of(found)}, %" if found.is_total else name_of(found),
+        *(Cell(change_text(found, found.smallest[at]), key=found.smallest[at]) for at in map(RUNS.index, shown)),
+        Cell(f"{'> 1,000' if found.runs is None else found.runs} for {tolerance}", key=_need(found)),
+    ]
+
+
+def _by_need(found: Sequence[Resolution]) -> list[Resolution]:
+    return sorted(found, key=lambda one: (-_need(one), -one.smallest[0] / (one.tolerance or 1)))
+
+
+def _need(found: Resolution) -> float:
+    return float("inf") if found.runs is None else found.runs

@@ -1,0 +1,98 @@
+"""The noise floor: the smallest visible change of each total and correlation, by the number of runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from unperturbed.analysis.floor.describe import LEAST_RELATIVE, LEAST_RHO, change_text, is_time, name_of
+from unperturbed.analysis.floor.noise_floor import NoiseFloor
+from unperturbed.analysis.floor.resolution import RUNS, Resolution
+from unperturbed.analysis.pages.chart import LEGEND_ON_TOP, Figure, axis, layout, plot_text, scatter, short
+from unperturbed.analysis.report.campaign.figures import ReportFigure, ReportView
+from unperturbed.common.wording import duration
+
+_COLOURS = ("@series-1", "@series-3", "@series-2")
+_HEIGHT_PX = 420
+
+
+def floor_figure(floor: NoiseFloor) -> Figure:
+    """Draw the smallest visible change by the number of runs: totals on the left, correlations on the right."""
+    totals = [found for found in floor.resolutions if found.is_total]
+    correlations = [found for found in floor.resolutions if not found.is_total]
+    data = [*_lines(totals, "", floor), *_lines(correlations, "2", floor)]
+    tolerances = [
+        {
+            "type": "line",
+            "x0": RUNS[0],
+            "x1": RUNS[-1],
+            "y0": tolerance * scale,
+            "y1": tolerance * scale,
+            "xref": f"x{suffix}",
+            "yref": f"y{suffix}",
+            "line": {"color": "@axis", "width": 1, "dash": "dash"},
+        }
+        for found, suffix, scale in ((totals, "", 100), (correlations, "2", 1))
+        for tolerance in sorted({one.tolerance for one in found if one.tolerance})
+    ]
+    runs: dict[str, Any] = {"type": "log", "tickvals": list(RUNS), "ticktext": [str(count) for count in RUNS]}
+    figure = layout(
+        _HEIGHT_PX,
+        margin={"l": 70, "r": 20, "t": 60, "b": 60},
+        legend=LEGEND_ON_TOP,
+        shapes=tolerances,
+        xaxis=axis("runs of each side", domain=[0, 0.44], **runs),
+        yaxis=axis("smallest visible change of a total (%)", type="log", dtick="D2", tickformat="~g"),
+        xaxis2=axis("runs of each side", domain=[0.56, 1], anchor="y2", **runs),
+        yaxis2=axis("smallest visible change of ρ", type="log", dtick="D2", tickformat="~g", anchor="x2"),
+    )
+    text = (
+        "Lines that fall with the number of runs: the smallest change of each total (left) and correlation (right) "
+        "that so many runs show. The same numbers are in the table."
+    )
+    return Figure("floor", data, figure, text)
+
+
+def _lines(found: list[Resolution], suffix: str, floor: NoiseFloor) -> list[dict[str, Any]]:
+    """Return a line for each resolution; lines of one group share a colour and an entry of the legend."""
+    groups: dict[str, list[Resolution]] = {}
+    for one in found:
+        groups.setdefault("times" if is_time(one) else "counts" if one.is_total else one.kind, []).append(one)
+    lines = []
+    for (group, members), colour in zip(groups.items(), (*_COLOURS, *_COLOURS), strict=False):
+        for at, one in enumerate(members):
+            unit = " %" if one.is_total else ""
+            scale, least = (100, LEAST_RELATIVE) if one.is_total else (1, LEAST_RHO)
+            lines.append(
+                scatter(
+                    "lines+markers",
+                    list(RUNS),
+                    short([scale * max(change, least) for change in one.smallest], 3),
+                    name=group,
+                    legendgroup=f"{group}{suffix}",
+                    showlegend=at == 0,
+                    line={"color": colour, "width": 1.5},
+                    marker={"color": colour, "size": 5},
+                    xaxis=f"x{suffix}",
+                    yaxis=f"y{suffix}",
+                    hovertext=[
+                        f"{plot_text(name_of(one))}<br>{runs} runs of each side: {change_text(one, change)}{unit}<br>"
+                        f"{duration(floor.seconds_for(runs), whole=True)}"
+                        for runs, change in zip(RUNS, one.smallest, strict=True)
+                    ],
+                    hovertemplate="%{hovertext}<extra></extra>",
+                )
+            )
+    return lines
+
+
+def _block(view: ReportView) -> Figure | None:
+    floor = view.content.floor
+    return floor_figure(floor) if floor is not None and floor.resolutions else None
+
+
+FLOOR = ReportFigure(
+    "floor-lines",
+    "floor",
+    _block,
+    caption="Dashed: tolerances. Changes below 0.01 % or 0.001 are drawn there: a logarithmic axis has no 0.",
+)

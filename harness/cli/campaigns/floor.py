@@ -1,0 +1,182 @@
+"""Show the noise floor of a program: the smallest change that n runs can show on this host, and what they cost."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.markup import escape
+
+from unperturbed.common.wording import number
+from unperturbed.errors import SpecError
+from unperturbed.harness.cli.drafting import draft, typed
+from unperturbed.harness.cli.options import add_program_options, add_progress_option
+from unperturbed.harness.cli.paths import CAMPAIGN_OR_SPEC, campaign_folder, is_on_nodes, open_page
+from unperturbed.harness.cli.running import run_and_judge, show_plan
+from unperturbed.harness.cli.streams import print_json
+from unperturbed.harness.cli.terminal import chosen_progress, terminal
+from unperturbed.harness.cli.warming import warm_once
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from unperturbed.analysis.floor.causes import Cause
+    from unperturbed.analysis.floor.noise_floor import NoiseFloor
+    from unperturbed.harness.cli.terminal import TerminalProgress
+    from unperturbed.harness.host.doctor import Finding
+    from unperturbed.harness.results.judge import Judgement
+    from unperturbed.harness.spec.campaign_spec import CampaignSpec
+
+_EPILOG = """\
+  unperturbed floor -- ./sort data                measure the program against itself
+  unperturbed floor campaigns/sort-floor          show that floor again
+  unperturbed floor campaigns/sort                the floor of any campaign that was run
+
+The program is measured as two configurations, A and A, in shuffled order: what differs between them is noise. From how
+runs vary follows the smallest change of each total and correlation that n runs of each side can show (power 80 %). The
+same floor is in the report of every campaign. `unperturbed run --dry-run` uses it for the same command."""
+
+_RUNS_FAILED = 1
+_ROWS = 12
+_SHOWN = (3, 10, 20, 100)
+"""Rows and numbers of runs that a terminal has room for."""
+_ADVICE = 3
+
+
+class Command:
+    """`unperturbed floor [options] -- PROGRAM …`, or `unperturbed floor CAMPAIGN`."""
+
+    resumable = True
+    takes_program = True
+
+    def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
+        """Add the campaign, or the options of `run -- PROGRAM`."""
+        parser.usage = "unperturbed floor [options] -- PROGRAM its arguments\n       unperturbed floor CAMPAIGN|SPEC"
+        parser.formatter_class = argparse.RawDescriptionHelpFormatter
+        parser.epilog = _EPILOG
+        add = parser.add_argument
+        add("recorded", type=Path, nargs="?", metavar="CAMPAIGN|SPEC", help=CAMPAIGN_OR_SPEC)
+        add(
+            "--campaign",
+            type=Path,
+            metavar="FOLDER",
+            help="folder of the campaign (default: campaigns/PROGRAM-floor)",
+        )
+        add("--json", action="store_true", help="print the floor as JSON")
+        add("--dry-run", action="store_true", help="show the plan without running or writing anything")
+        add_progress_option(parser)
+        add("--open", action="store_true", help="open the report in a browser at the end")
+        add_program_options(parser, comparing=True)
+
+    def run(self, arguments: argparse.Namespace) -> int:
+        """Measure the program against itself, or read a campaign; print the floor."""
+        if bool(arguments.program) == (arguments.recorded is not None):
+            raise SpecError(
+                "give a campaign, or a program after --: unperturbed floor CAMPAIGN, or unperturbed floor -- ./program "
+                "its arguments"
+            )
+        if arguments.program:
+            return _measure(arguments)
+        return _of_campaign(arguments)
+
+
+def _measure(arguments: argparse.Namespace) -> int:
+    """Run the program against itself, and show the floor."""
+    from unperturbed.harness.drafts.command import describe_floor
+
+    progress = chosen_progress(arguments)
+    drafted = draft(
+        lambda choices: describe_floor(arguments.program, choices), typed("floor", arguments), arguments, progress
+    )
+    spec, folder = drafted.load(), drafted.campaign.absolute()
+    if arguments.dry_run:
+        return show_plan(spec, folder, as_json=arguments.json)
+    warm_once("alignment", progress.step)
+    with drafted.removed_unless_run():
+        judgement = run_and_judge(spec, folder, progress)
+    return _show(spec, folder, judgement, arguments, progress)
+
+
+def _of_campaign(arguments: argparse.Namespace) -> int:
+    """Judge a recorded campaign, and show the floor that its comparisons have."""
+    from unperturbed.harness.results.judge import judge
+    from unperturbed.harness.results.recorded import recorded_campaign
+
+    folder = campaign_folder(arguments.recorded)
+    if is_on_nodes(folder):
+        raise SpecError(f"each node has a noise floor of its own: name a part, such as {folder / 'nodes' / '01'}")
+    spec = recorded_campaign(folder)
+    warm_once("alignment")
+    progress = chosen_progress(arguments)
+    with progress:
+        judgement = judge(folder, spec, write=False, watch=progress.watch)
+    return _show(spec, folder, judgement, arguments, progress)
+
+
+def _show(
+    spec: CampaignSpec,
+    folder: Path,
+    judgement: Judgement,
+    arguments: argparse.Namespace,
+    progress: TerminalProgress,
+) -> int:
+    """Print the floor, what it follows, and what to quiet first; return 1 where runs failed or are missing."""
+    from unperturbed.harness.campaign.manifest import Manifest
+    from unperturbed.harness.cli.verdicts import show_failures
+    from unperturbed.harness.results.floor import causes_of, floor_of_baseline
+
+    traces = judgement.verdicts.traces
+    with Manifest(folder / "campaign.sqlite", read_only=True) as manifest:
+        states = manifest.runs()
+    floor = judgement.content.floor or floor_of_baseline(spec, traces, states)
+    causes = causes_of(spec, traces, states)
+    report = folder / "report.html"
+    code = 0 if judgement.complete else _RUNS_FAILED
+    if arguments.json:
+        print_json({"campaign": str(folder), **floor.to_dict(), "causes": [cause._asdict() for cause in causes]})
+    else:
+        _print_floor(spec, floor, causes, judgement)
+        show_failures(judgement.content.failures, judgement.missing)
+        print(f"report: {report}")
+    progress.result(code, campaign=str(folder), report=str(report))
+    if arguments.open:
+        open_page(report)
+    return code
+
+
+def _print_floor(spec: CampaignSpec, floor: NoiseFloor, causes: Sequence[Cause], judgement: Judgement) -> None:
+    from unperturbed.analysis.floor.describe import floor_table, headline, sentences, total_title
+    from unperturbed.harness.results.floor import same_programs
+
+    console = terminal()
+    console.print(floor_table(floor, most=_ROWS, shown=_SHOWN).to_rich())
+    console.say(f"[bold]{escape(spec.name)}[/bold]: {escape(headline(floor))}.")
+    for text in sentences(floor):
+        console.say(escape(text))
+    if judgement.verdicts.simulated:
+        console.say(
+            "Hardware metrics are [bold yellow]simulated[/bold yellow], not counted by a processor: only times show "
+            "this host's noise."
+        )
+    verdicts = [judgement.verdicts.of(name) for name in same_programs(spec)]
+    itself = [change for verdict in verdicts if verdict is not None for change in verdict.changes]
+    if beyond := sum(change.verdict == "perturbed" for change in itself):
+        console.say(
+            f"A against A: {beyond} of {len(itself)} correlations changed beyond the tolerance. The program is the "
+            "same, so the host changed between runs, or it is chance."
+        )
+    for cause in causes:
+        direction = "rises" if cause.rho > 0 else "falls"
+        console.say(f"{escape(total_title(cause.total))} {direction} with {cause.property} (ρ {number(cause.rho, 2)}).")
+    for finding in _noisy():
+        mend = f": {finding.mend}" if finding.mend else ""
+        console.say(f"quiet first: {escape(finding.what)}{escape(mend)}")
+
+
+def _noisy() -> Sequence[Finding]:
+    """Return what the doctor finds most disturbing on this host."""
+    from unperturbed.harness.host.doctor import examine
+
+    noise = [finding for finding in examine().noise if finding.mend or finding.status == "bad"]
+    return sorted(noise, key=lambda finding: finding.status != "bad")[:_ADVICE]

@@ -1,0 +1,138 @@
+"""The noise floor of a campaign: from its comparisons, or from halves of its baseline where it compared nothing."""
+
+from __future__ import annotations
+
+import json
+import math
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import mean
+from typing import NamedTuple
+
+from unperturbed.analysis.floor.causes import Cause, find_causes
+from unperturbed.analysis.floor.noise_floor import NoiseFloor, measure_floor
+from unperturbed.analysis.perturbation import MINIMUM_RUNS, Baseline, Verdict, combine_checks
+from unperturbed.analysis.totals import TotalChange, check_totals
+from unperturbed.analysis.totals.verdict import total_of
+from unperturbed.errors import DataError, SpecError
+from unperturbed.harness.campaign.manifest import RunState
+from unperturbed.harness.results.check import align_on, hardware_metrics
+from unperturbed.harness.results.recorded import Traces
+from unperturbed.harness.results.totals import totals_to_check
+from unperturbed.harness.results.verdicts import CampaignVerdicts
+from unperturbed.harness.spec.campaign_spec import CampaignSpec
+from unperturbed.harness.spec.sections.campaign import BASELINE
+
+_HALF = "half"
+
+
+def floor_of(spec: CampaignSpec, checked: CampaignVerdicts, states: Sequence[RunState]) -> NoiseFloor | None:
+    """Return the noise floor that a campaign's comparisons show; None where it compared nothing."""
+    if not any(verdict.changes for verdict in checked.verdicts) and not checked.totals:
+        return None
+    return measure_floor(checked.verdicts, checked.totals, alpha=spec.analysis.alpha, seconds=seconds_of_run(states))
+
+
+def floor_of_baseline(spec: CampaignSpec, traces: Traces, states: Sequence[RunState]) -> NoiseFloor:
+    """Return the noise floor from two halves of the baseline, every other run against the others."""
+    verdicts: list[Verdict] = []
+    totals: dict[str, tuple[TotalChange, ...]] = {}
+    for name, by_configuration in traces.items():
+        runs = by_configuration.get(BASELINE, ())
+        first, second = runs[::2], runs[1::2]
+        if len(second) < MINIMUM_RUNS:
+            raise SpecError(
+                f"the baseline has {len(runs)} runs: a noise floor needs {2 * MINIMUM_RUNS} or more; increase "
+                "`baseline_runs` in the spec and run it again"
+            )
+        settings = spec.analysis
+        try:
+            half = Baseline(
+                first,
+                metrics=hardware_metrics(spec, runs),
+                alpha=settings.alpha,
+                tolerance=settings.tolerance,
+                name=BASELINE,
+            )
+            checks = half.inner(second), half.outer(second, align_on=align_on(spec, runs[0]))
+        except DataError as error:
+            raise SpecError(f"pass {name}: {error}") from None
+        verdicts.append(combine_checks(_HALF, *checks))
+        totals[name] = check_totals(
+            first, second, totals_to_check(spec, runs), alpha=settings.alpha, tolerances=settings.totals
+        )
+    return measure_floor(verdicts, totals, alpha=spec.analysis.alpha, seconds=seconds_of_run(states))
+
+
+def seconds_of_run(states: Sequence[RunState]) -> float | None:
+    """Return the mean wall-clock time of a finished run; None where no time is known."""
+    known = [state.seconds for state in states if state.state == "done" and state.seconds]
+    return mean(known) if known else None
+
+
+def causes_of(spec: CampaignSpec, traces: Traces, states: Sequence[RunState]) -> tuple[Cause, ...]:
+    """Return totals of the baseline that follow the order of runs, the load, waiting or the environment's size.
+
+    Runs of programs that are the same (A against A) count as runs of the baseline.
+    """
+    by_run = {state.run.id: state for state in states}
+    same = {BASELINE, *same_programs(spec)}
+    for by_configuration in traces.values():
+        runs = [trace for name, found in by_configuration.items() if name in same for trace in found]
+        runs = [trace for trace in runs if trace.attributes.get("run") in by_run]
+        if not runs:
+            continue
+        found = [by_run[trace.attributes["run"]] for trace in runs]
+        properties = {
+            "the order of the runs": [float(state.run.id) for state in found],
+            "the load average at the start": [_before(state, "load_1min") for state in found],
+            "time waiting for disks": [_grown(state, "iowait_s") for state in found],
+            "CPU time of other guests": [_grown(state, "steal_s") for state in found],
+            "the size of the environment": [float(state.run.pad_bytes or 0) for state in found],
+        }
+        totals = {
+            metric: [float(value) for value in values if value is not None]
+            for metric in totals_to_check(spec, runs)
+            if None not in (values := [total_of(trace, metric) for trace in runs])
+        }
+        return find_causes(totals, properties)
+    return ()
+
+
+def same_programs(spec: CampaignSpec) -> tuple[str, ...]:
+    """Return the other set-ups of a spec that are the program itself: A against A."""
+    return tuple(name for name, other in spec.programs.items() if other.of(spec.program) == spec.program)
+
+
+def _before(state: RunState, name: str) -> float:
+    value = (state.host_before or {}).get(name)
+    return float(value) if isinstance(value, int | float) else math.nan
+
+
+def _grown(state: RunState, name: str) -> float:
+    after = (state.host_after or {}).get(name)
+    return (float(after) if isinstance(after, int | float) else math.nan) - _before(state, name)
+
+
+class KnownFloor(NamedTuple):
+    """What a campaign beside another one showed of the same command."""
+
+    campaign: Path
+    enough_runs: int | None  # Runs of each side for every tolerance but those of times; None where none suffice
+    seconds: float | None  # Of a run
+
+
+def known_floor(spec: CampaignSpec, folder: Path) -> KnownFloor | None:
+    """Return the newest noise floor of the same command, from the campaigns beside a campaign's folder."""
+    candidates = []
+    for file in folder.parent.glob("*/verdicts.json"):
+        try:
+            found = json.loads(file.read_text(encoding="utf-8"))
+            floor, command = found["floor"], found["headline"]["command"]
+            known = KnownFloor(file.parent, floor["enough_runs"], floor["seconds_per_run"]) if floor else None
+            if known is not None and shlex.split(command) == shlex.split(spec.program.run):
+                candidates.append((file.stat().st_mtime, known))
+        except (OSError, ValueError, KeyError, TypeError):  # not readable, or of a version without floors
+            continue
+    return max(candidates, key=lambda one: one[0])[1] if candidates else None

@@ -1,0 +1,174 @@
+"""The noise floor: what it promises of n runs is what n runs show, in simulated comparisons of known noise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.analysis.simulate import equicorrelated, program
+from tests.analysis.simulate import runs as simulated_runs
+from unperturbed.analysis.floor.causes import find_causes
+from unperturbed.analysis.floor.describe import floor_table, headline, sentences
+from unperturbed.analysis.floor.noise_floor import NoiseFloor, measure_floor
+from unperturbed.analysis.floor.resolution import RUNS, resolution_of_correlation, resolution_of_total
+from unperturbed.analysis.perturbation import MINIMUM_RUNS, Baseline, combine_checks
+from unperturbed.analysis.totals import TotalChange, check_totals
+from unperturbed.collectors.data import Metric, Trace
+
+TRIALS = 400
+
+
+def _runs(name: str, totals: Sequence[float], *, rounds: bool = False) -> list[Trace]:
+    """Return runs of one interval with these totals; `rounds`: run i belongs to round i."""
+    runs = []
+    for at, total in enumerate(totals):
+        own = {"block": at, "environment_pad_bytes": at} if rounds else {}
+        edges = np.arange(2, dtype=np.int64)
+        runs.append(
+            Trace(
+                {"cycles": Metric("cycles", "hardware")},
+                edges[:-1],
+                edges[1:],
+                np.zeros(1, np.int64),
+                {"cycles": np.array([round(total)], np.int64)},
+                {"run": f"{name}-{at}", **own},
+            )
+        )
+    return runs
+
+
+def _compared(
+    rng: np.random.Generator, runs: int, spread: float, change: float = 0.0, *, shared: float = 0.0
+) -> TotalChange:
+    """Compare runs whose logarithms have a standard deviation; `shared` is that of what both runs of a round share."""
+    of_round = shared * rng.standard_normal(runs)
+    logs = [of_round + spread * rng.standard_normal(runs) + level for level in (0.0, math.log1p(change))]
+    sides = [_runs(name, 1e9 * np.exp(log), rounds=shared > 0) for name, log in zip("ab", logs, strict=True)]
+    (found,) = check_totals(*sides, ["cycles"])
+    return found
+
+
+@pytest.mark.parametrize("runs", [5, 10, 20])
+@pytest.mark.parametrize("shared", [0.0, 0.05])
+def test_the_smallest_change_is_shown_in_four_of_five_campaigns(runs: int, shared: float) -> None:
+    rng = np.random.default_rng(1)
+    many = _compared(rng, 400, 0.01, shared=shared)
+    smallest = resolution_of_total(many, 0.05, 1).smallest[RUNS.index(runs)]
+    shown = [_compared(rng, runs, 0.01, smallest, shared=shared).p_corrected <= 0.05 for _ in range(TRIALS)]
+    assert np.mean(shown) == pytest.approx(0.8, abs=0.1)
+
+
+@pytest.mark.parametrize("spread", [0.004, 0.01])
+def test_the_runs_needed_accept_an_unchanged_program_in_four_of_five_campaigns(spread: float) -> None:
+    rng = np.random.default_rng(2)
+    needed = resolution_of_total(_compared(rng, 400, spread), 0.05, 1).runs
+    assert needed is not None
+
+    def accepted(runs: int) -> float:
+        return float(np.mean([_compared(rng, runs, spread).verdict == "unperturbed" for _ in range(TRIALS)]))
+
+    assert accepted(needed) >= 0.74
+    assert accepted(max(3, round(0.6 * needed))) < 0.8
+
+
+def test_more_runs_never_show_less() -> None:
+    rng = np.random.default_rng(3)
+    for shared in (0.0, 0.003, 0.05):
+        for _ in range(20):
+            smallest = resolution_of_total(_compared(rng, 10, 0.01, shared=shared), 0.05, 5).smallest
+            assert list(smallest) == sorted(smallest, reverse=True)
+
+
+def test_rounds_lower_the_floor_from_five_runs_on() -> None:
+    rng = np.random.default_rng(4)
+    alone = resolution_of_total(_compared(rng, 200, 0.05), 0.05, 1)
+    within = resolution_of_total(_compared(rng, 200, 0.002, shared=0.05), 0.05, 1)
+    assert within.smallest[0] == pytest.approx(alone.smallest[0], rel=0.3)
+    assert all(one < 0.6 * other for one, other in zip(within.smallest[1:], alone.smallest[1:], strict=True))
+
+
+def test_equal_totals_have_no_floor() -> None:
+    (change,) = check_totals(_runs("a", [7.0] * 5), _runs("b", [7.0] * 5), ["cycles"])
+    found = resolution_of_total(change, 0.05, 1)
+    assert found.smallest == (0.0,) * len(RUNS)
+    assert found.runs == MINIMUM_RUNS
+
+
+def _floor(runs: int = 8) -> tuple[NoiseFloor, Baseline, list[Trace]]:
+    rng = np.random.default_rng(5)
+    same = program(rng, correlation=equicorrelated(3, 0.5))
+    traces = simulated_runs(same, rng, 2 * runs)
+    baseline = Baseline(traces[:runs])
+    verdict = combine_checks("B", baseline.inner(traces[runs:]), baseline.outer(traces[runs:]))
+    totals = {"B": check_totals(traces[:runs], traces[runs:], same.names)}
+    return measure_floor([verdict], totals, alpha=0.05, seconds=2.0), baseline, traces
+
+
+def test_the_floor_at_the_runs_that_were_made_is_that_of_the_verdict() -> None:
+    rng = np.random.default_rng(5)
+    same = program(rng, correlation=equicorrelated(3, 0.5))
+    traces = simulated_runs(same, rng, 20)
+    verdict = Baseline(traces[:10]).inner(traces[10:])
+    for change in verdict.changes:
+        found = resolution_of_correlation(change, 0.05, len(verdict.changes))
+        assert found.smallest[RUNS.index(10)] == pytest.approx(change.smallest_visible, rel=1e-9)
+        assert list(found.smallest) == sorted(found.smallest, reverse=True)
+
+
+def test_runs_needed_depend_on_the_tolerance() -> None:
+    rng = np.random.default_rng(6)
+    same = program(rng, correlation=equicorrelated(2, 0.5))
+    traces = simulated_runs(same, rng, 20)
+    change = Baseline(traces[:10]).inner(traces[10:]).changes[0]
+    needed = [
+        resolution_of_correlation(replace(change, tolerance=tolerance), 0.05, 1).runs for tolerance in (0.3, 0.1, 0.03)
+    ]
+    assert None not in needed
+    assert needed == sorted(needed, key=int)  # type: ignore[arg-type]
+    assert needed[0] != needed[-1]
+
+
+def test_the_floor_is_described() -> None:
+    floor, *_ = _floor()
+    assert floor.seconds_for(10) == 40
+    assert len(floor.to_frame()) == len(RUNS) * len(floor.resolutions)
+    assert floor.to_dict()["enough_runs"] == floor.runs
+    low, high = floor.doubt
+    assert low < 1 < high
+    rows = floor_table(floor, most=2, shown=(3, 10)).rows
+    assert len(rows) == 4
+    assert all(len(row) == 4 for row in rows)
+    assert "run" in headline(floor)
+    assert sentences(floor)[0].startswith("3, 5, 10, 20, 50 and 100 runs of each side take about 12 s")
+
+
+def test_a_floor_that_is_too_high_says_which_metric_varies() -> None:
+    rng = np.random.default_rng(7)
+    floor = measure_floor([], {"B": [_compared(rng, 10, 0.9)]}, alpha=0.05)
+    assert floor.runs is None
+    assert headline(floor) == "no number of runs up to 1,000 suffices: cycles varies too much for its tolerance"
+
+
+def test_totals_that_follow_the_load_are_found_and_noise_is_not() -> None:
+    rng = np.random.default_rng(8)
+    load = rng.uniform(0, 4, 20)
+    (cause,) = find_causes(
+        {"time_s": 1 + 0.1 * load + 0.01 * rng.standard_normal(20)}, {"load": load, "order": range(20)}
+    )
+    assert (cause.total, cause.property) == ("time_s", "load")
+    assert cause.rho > 0.9
+    alarms = sum(
+        bool(
+            find_causes(
+                {str(at): rng.standard_normal(20) for at in range(5)},
+                {str(at): rng.standard_normal(20) for at in range(4)},
+            )
+        )
+        for _ in range(300)
+    )
+    assert alarms <= 10
+    assert find_causes({"same": [1.0] * 20}, {"load": load}) == ()

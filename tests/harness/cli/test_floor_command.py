@@ -1,0 +1,94 @@
+"""`unperturbed floor`: a program measured against itself, floors of recorded campaigns, plans that use them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import unperturbed as up
+from tests.benchmarks.large_campaign import make
+from tests.harness.cli.test_compare_command import FEW, SLOW
+from tests.harness.phases_campaign import PHASES, unperturbed, verdicts
+from unperturbed.analysis.floor.resolution import RUNS
+from unperturbed.errors import SpecError
+from unperturbed.harness.campaign.manifest import Manifest
+from unperturbed.harness.results.floor import causes_of, floor_of_baseline
+from unperturbed.harness.results.recorded import read_traces, recorded_campaign
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a program and the campaign that measured it against itself."""
+    folder = tmp_path_factory.mktemp("floor")
+    (folder / "one.c").write_text((PHASES / "phases.c").read_text() + SLOW)
+    subprocess.run(["gcc", "-O1", "-o", "one", "one.c"], cwd=folder, check=True)
+    done = unperturbed(folder, "floor", *FEW, "--", "./one", "25")
+    assert done.returncode == 0, done.stderr
+    (folder / "printed").write_text(done.stdout)
+    return folder
+
+
+def test_the_floor_of_a_program(measured: Path) -> None:
+    printed = (measured / "printed").read_text()
+    assert "Smallest change that n runs of each side show with power 80 % (α = 0.05); counts are" in " ".join(
+        printed.split()
+    )
+    assert "runs of each side suffice for every tolerance" in printed
+    assert "The floor comes from 5 runs of each side" in printed
+    assert "only times show this host's noise" in " ".join(printed.split())
+    campaign = measured / "campaigns" / "one-floor"
+    floor = verdicts(campaign)["floor"]
+    assert floor["runs"] == list(RUNS)
+    kinds = {found["kind"] for found in floor["resolutions"]}
+    assert kinds == {"total", "inner", "outer"}
+    # Simulated counts of equal work do not vary by chance.
+    instructions = next(found for found in floor["resolutions"] if found["metrics"] == ["PAPI_TOT_INS"])
+    assert instructions["smallest"][RUNS.index(5)] < 0.01
+    assert 'id="floor-lines"' in (campaign / "report.html").read_text()
+
+
+def test_a_recorded_campaign_has_the_same_floor(measured: Path) -> None:
+    campaign = measured / "campaigns" / "one-floor"
+    done = unperturbed(measured, "floor", "campaigns/one-floor", "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["campaign"] == str(campaign)
+    assert isinstance(found.pop("causes"), list)
+    assert {name: value for name, value in found.items() if name != "campaign"} == verdicts(campaign)["floor"]
+    assert len(up.Campaign(campaign).floor().resolutions) == len(found["resolutions"])
+
+
+def test_a_plan_uses_the_floor_of_the_same_command(measured: Path) -> None:
+    same = unperturbed(measured, "run", "--dry-run", "--json", "--", "./one", "25")
+    plan = json.loads(same.stdout)
+    assert plan["floor"]["campaign"].endswith("campaigns/one-floor")
+    assert plan["seconds"] == pytest.approx(plan["runs"] * plan["floor"]["seconds"])
+    shown = unperturbed(measured, "run", "--dry-run", "--", "./one", "25").stdout
+    assert "noise floor, from" in shown
+    other = unperturbed(measured, "run", "--dry-run", "--json", "--", "./one", "26")
+    assert json.loads(other.stdout)["floor"] is None
+
+
+def test_a_baseline_alone_is_divided_in_halves(tmp_path: Path) -> None:
+    campaign = tmp_path / "generated"
+    make(campaign, 30, 3, 3, intervals=60)
+    spec = recorded_campaign(campaign)
+    with Manifest(campaign / "campaign.sqlite", read_only=True) as manifest:
+        traces, states = read_traces(campaign, manifest), manifest.runs()
+    floor = floor_of_baseline(spec, traces, states)
+    assert {found.compared for found in floor.resolutions} == {5}
+    assert {"inner", "outer", "total"} == {found.kind for found in floor.resolutions}
+    assert causes_of(spec, traces, states) == ()
+    few = {name: {kind: runs[:5] for kind, runs in each.items()} for name, each in traces.items()}
+    with pytest.raises(SpecError, match="the baseline has 5 runs: a noise floor needs 10 or more"):
+        floor_of_baseline(spec, few, states)
+
+
+@pytest.mark.parametrize("words", [(), ("campaigns/one-floor", "--", "./one", "25")])
+def test_a_campaign_or_a_program_is_needed(measured: Path, words: tuple[str, ...]) -> None:
+    done = unperturbed(measured, "floor", *words)
+    assert done.returncode == 2
+    assert "unperturbed floor CAMPAIGN, or unperturbed floor -- ./program" in " ".join(done.stderr.split())
