@@ -26,6 +26,7 @@ GLOSSARY = {
     "minimum-effect test": "A test that shows a change to be larger than the tolerance. Its result is “perturbed”.",
     "multiplexing": "More events share the processor's counters than there are counters. Each is counted part of the "
     "time and scaled up. Such counts are estimates, and are marked as scaled.",
+    "noise floor": "The smallest change that a number of runs can show on a host, from how runs of one program vary.",
     "outer correlation": "ρ of one metric between two aligned runs.",
     "overhead": "Instructions and time that measuring adds. A small overhead does not mean a small perturbation.",
     "p, corrected": "How often chance alone would show such a change, corrected for multiple comparisons.",

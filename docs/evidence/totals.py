@@ -57,10 +57,12 @@ def main() -> None:
     tables = {
         "times": [*totals.times_header(), *totals.times_rows(arguments.campaigns, arguments.seed)],
         "families": [*totals.families_header(), *totals.families_rows(arguments.campaigns, arguments.seed)],
+        "floor": [*totals.floor_header(), *totals.floor_rows(max(2, arguments.campaigns // 10), arguments.seed)],
     }
     text = PAGE.format(
         **{name: "\n".join(rows) for name, rows in tables.items()},
         real="\n".join([*header(["compared", *SHOWN]), compared]),
+        tried=f"{max(2, arguments.campaigns // 10):,}",
         campaigns=f"{arguments.campaigns:,}",
         runs=arguments.runs,
         made=made,

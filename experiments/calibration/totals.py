@@ -8,12 +8,14 @@ records the run times: of the quickstart's program, gzip and sort on the quickst
 from __future__ import annotations
 
 import csv
+import math
 import os
 import subprocess
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -21,10 +23,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.calibration.common import ALPHA, header, share
+from unperturbed.analysis.floor.resolution import MOST_RUNS, RUNS, resolution_of_total
 from unperturbed.analysis.multiple_testing import holm
 from unperturbed.analysis.perturbation.decide import classify_change
 from unperturbed.analysis.perturbation.rounds import FEWEST_ROUNDS
+from unperturbed.analysis.totals import TotalChange, check_totals
 from unperturbed.analysis.totals.compare import TotalsComparison, compare_totals, holm_beyond
+from unperturbed.collectors.data import Trace
 
 FloatArray = NDArray[np.float64]
 
@@ -36,6 +41,8 @@ DESIGNS = ((10, 3), (10, 5), (5, 5), (10, 10), (20, 20))
 """Reference runs and checked runs."""
 FAMILY, DEVIATION = 9, 0.004
 """Totals of a family, and the standard deviation of a made-up total's logarithm."""
+FLOOR_RUNS, FLOOR_DEVIATION, MOST_NEEDED = (5, 10, 20, 50), 0.02, 250
+"""Runs of each side on which noise floors are tried, the deviation of their totals, and the most runs tried."""
 
 
 def recorded_times() -> dict[str, FloatArray]:
@@ -104,6 +111,63 @@ def families_rows(campaigns: int, seed: int) -> Iterator[str]:
             share([names.count("perturbed") / FAMILY for names in found[0.02]]),
         ]
         yield f"| {shared} | {k} | {r} | {' | '.join(cells)} |"
+
+
+def floor_header() -> Iterator[str]:
+    """The header of the table of the noise floor."""
+    heads = ["totals", *(f"shown with {runs} runs" for runs in FLOOR_RUNS), "runs needed", "accepted with these"]
+    yield from header(heads)
+
+
+def floor_rows(campaigns: int, seed: int) -> Iterator[str]:
+    """Noise floors from ten runs of each side, each tried on other runs of the same kind; one total, tolerance 2 %."""
+    kinds: dict[str, Callable[[np.random.Generator, int], tuple[FloatArray, FloatArray]]] = {
+        f"normal, {part:g} of the variance shared within rounds": partial(_normal, part) for part in (0, 0.9, 0.99)
+    }
+    kinds |= {f"{name}, neighbours": partial(_neighbours, times) for name, times in recorded_times().items()}
+    for number, (name, draw) in enumerate(kinds.items()):
+        rng = np.random.default_rng([seed, 11, number])
+        shown: dict[int, list[float]] = {runs: [] for runs in FLOOR_RUNS}
+        needed, accepted = list[float](), list[float]()
+        for _ in range(campaigns):
+            floor = resolution_of_total(_change(*draw(rng, 10)), ALPHA, 1)
+            for runs in FLOOR_RUNS:
+                before, after = draw(rng, runs)
+                found = _change(before, (1 + floor.smallest[RUNS.index(runs)]) * after)
+                shown[runs].append(float(found.p_corrected <= ALPHA))
+            needed.append(math.inf if floor.runs is None else floor.runs)
+            if floor.runs is not None and floor.runs <= MOST_NEEDED:
+                accepted.append(float(_change(*draw(rng, floor.runs)).verdict == "unperturbed"))
+        middle = float(np.median(needed))
+        cells = [share(shown[runs]) for runs in FLOOR_RUNS]
+        runs_needed = "over 1,000" if middle > MOST_RUNS else f"{middle:.0f}"
+        yield f"| {name} | {' | '.join(cells)} | {runs_needed} | {share(accepted) if accepted else '–'} |"
+
+
+def _normal(shared: float, rng: np.random.Generator, runs: int) -> tuple[FloatArray, FloatArray]:
+    of_rounds, own = rng.standard_normal(runs), rng.standard_normal((2, runs))
+    before, after = np.exp(FLOOR_DEVIATION * (np.sqrt(shared) * of_rounds + np.sqrt(1 - shared) * own))
+    return before, after
+
+
+def _neighbours(times: FloatArray, rng: np.random.Generator, runs: int) -> tuple[FloatArray, FloatArray]:
+    before, after = _drawn(times, runs, runs, 1, rng, neighbours=True)
+    return before[:, 0], after[:, 0]
+
+
+def _change(before: FloatArray, after: FloatArray) -> TotalChange:
+    """Return the verdict on one total of runs that share rounds."""
+    (found,) = check_totals(_runs_of(before), _runs_of(after), ["time_s"], alpha=ALPHA)
+    return found
+
+
+def _runs_of(times: FloatArray) -> list[Trace]:
+    """Return one run of each time, each of a round of its own."""
+    none = np.zeros(0, np.int64)
+    return [
+        Trace({}, none, none, none, {}, {"time_s": value, "block": at, "environment_pad_bytes": at})
+        for at, value in enumerate(times.tolist())
+    ]
 
 
 def _shown(
