@@ -1,0 +1,54 @@
+"""Looks at a growing campaign: after how many runs verdicts are made, and what share of α each look may use.
+
+Lan and DeMets, "Discrete sequential boundaries for clinical trials", Biometrika 70 (1983), with their function like
+O'Brien and Fleming's: early looks use next to nothing, the last one most. Each look is judged by itself at its own
+share of α (Bonferroni over looks). The exact boundary of a normal statistic would use the correlation of looks and give
+the last look about twice that level, but holds for that statistic alone. Shares hold for every test here: Student's t,
+two designs, bootstraps, families under Holm's correction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from unperturbed.common.extras import LazyLibrary
+
+special = LazyLibrary("scipy.special")
+
+FIRST_LOOK = 10
+"""Runs of each configuration at the first look."""
+
+_GROWTH = 1.5
+_MOST_LOOKS = 6
+
+
+def plan_looks(most: int, *, first: int = FIRST_LOOK) -> tuple[int, ...]:
+    """Return the numbers of runs of each configuration after which verdicts are made, `most` last.
+
+    Each look has at least half as many runs again as the look before, and there are at most six.
+    """
+    looks = [min(first, most)]
+    growth = max(_GROWTH, (most / looks[0]) ** (1 / (_MOST_LOOKS - 1)))
+    while looks[-1] < most:
+        following = round(looks[-1] * growth)
+        looks.append(most if following * _GROWTH > most and following * growth > most * 1.01 else following)
+    return tuple(looks)
+
+
+def spent_alpha(alpha: float, fraction: float) -> float:
+    """Return the part of α that may be spent when a fraction of the runs has been made (Lan and DeMets 1983)."""
+    if fraction >= 1:
+        return alpha
+    return float(2 * special.ndtr(special.ndtri(alpha / 2) / np.sqrt(fraction)))
+
+
+def look_levels(alpha: float, looks: Sequence[int], most: int, *, spent: float = 0.0) -> tuple[float, ...]:
+    """Return the level of each look: what it may spend beyond the looks before it, of which `spent` was spent."""
+    levels = []
+    for runs in looks:
+        allowed = max(spent, spent_alpha(alpha, runs / most))
+        levels.append(allowed - spent)
+        spent = allowed
+    return tuple(levels)
