@@ -63,13 +63,14 @@ def configurations(spec: CampaignSpec) -> tuple[Configuration, ...]:
     if spec.imported is not None:
         return tuple(Configuration(name, (), runs) for name, runs in spec.imported.configurations.items())
     design, anchor = spec.campaign, spec.analysis.anchor
-    found = [Configuration(BASELINE, (), design.baseline_runs)]
-    found += [Configuration(name, (), design.baseline_runs, program=name) for name in spec.programs]
+    found = [Configuration(BASELINE, (), design.most_baseline_runs)]
+    found += [Configuration(name, (), design.most_baseline_runs, program=name) for name in spec.programs]
     if anchor is not None:
-        found.append(Configuration(ANCHOR, (anchor,), max(_MINIMUM_ANCHOR_RUNS, design.runs)))
+        found.append(Configuration(ANCHOR, (anchor,), max(_MINIMUM_ANCHOR_RUNS, design.most_runs)))
     carried = () if anchor is None else (anchor,)
     for name, subset in design.subsets.items():
-        found.append(Configuration(name, (*carried, *(metric for metric in subset if metric != anchor)), design.runs))
+        metrics = (*carried, *(metric for metric in subset if metric != anchor))
+        found.append(Configuration(name, metrics, design.most_runs))
     if design.sham:
         found += [sham for item in found[1:] if (sham := sham_of(spec, item)) is not None]
     return tuple(found)

@@ -30,6 +30,9 @@ _DEFAULTS: dict[str, object] = {
     "env": [],
     "input": "",
     "name": "",
+    "until": "",
+    "max_runs": None,
+    "max_hours": None,
 }
 
 _RUNS = ("runs", "baseline_runs")
@@ -104,6 +107,8 @@ def _choices(arguments: argparse.Namespace) -> Choices:
     from unperturbed.collectors.sources.catalogue import PERF_WORDS
     from unperturbed.harness.drafts.command import Choices
 
+    if arguments.max_runs is not None and not arguments.until:
+        raise SpecError("--max-runs needs --until decided; to set the number of runs, use --runs")
     return Choices(
         arguments.name,
         tuple(PERF_WORDS.get(name, name) for name in filter(None, arguments.metrics.split(","))),
@@ -115,6 +120,9 @@ def _choices(arguments: argparse.Namespace) -> Choices:
         arguments.runs,
         tuple(arguments.env),
         arguments.input,
+        arguments.until == "decided",
+        arguments.max_runs,
+        arguments.max_hours,
     )
 
 

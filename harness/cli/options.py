@@ -96,6 +96,9 @@ def add_program_options(parser: argparse.ArgumentParser, *, comparing: bool = Fa
         )
         add("--runs", type=int, metavar="N", help="runs with software metrics (default: 10)")
         add("--baseline-runs", type=int, metavar="N", help="runs with hardware metrics alone (default: 10)")
+    add("--until", default="", choices=("decided",), help="make runs until verdicts are decided, in up to six steps")
+    add("--max-runs", type=int, metavar="N", help="most runs of each configuration with --until decided (default: 60)")
+    add("--max-hours", type=float, metavar="H", help="hours after which no further run starts")
     add(
         "--source",
         default="",

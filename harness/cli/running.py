@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from unperturbed.harness.cli.warming import warm_once
 
 if TYPE_CHECKING:
     from unperturbed.harness.campaign.manifest import State
+    from unperturbed.harness.campaign.progress import Progress
     from unperturbed.harness.cli.terminal import TerminalProgress
     from unperturbed.harness.results.judge import Judgement
     from unperturbed.harness.results.verdicts import CampaignVerdicts
@@ -40,12 +41,11 @@ def run_and_show(
 ) -> int:
     """Run what is left of a campaign; print its verdicts."""
     from unperturbed.common.extras import is_installed
-    from unperturbed.harness.campaign.execution import run_campaign
     from unperturbed.harness.campaign.manifest import Manifest
 
     if arguments.no_check:
         with progress:
-            run_campaign(spec, folder, progress)
+            _runner(spec)(spec, folder, progress)
         with Manifest(folder / "campaign.sqlite", read_only=True) as manifest:
             counts = manifest.counts()
         return _show_measured(folder, counts, arguments, progress)
@@ -70,9 +70,19 @@ def run_and_show(
     return _end(code, folder, report, arguments, progress)
 
 
+def _runner(spec: CampaignSpec) -> Callable[[CampaignSpec, Path, Progress], None]:
+    """Return the function that makes a campaign's runs."""
+    if spec.campaign.until_decided:
+        from unperturbed.harness.studies.until_decided import run_until_decided
+
+        return run_until_decided
+    from unperturbed.harness.campaign.execution import run_campaign
+
+    return run_campaign
+
+
 def run_and_judge(spec: CampaignSpec, folder: Path, progress: TerminalProgress) -> Judgement:
     """Run what is left of a campaign and judge it; measure runs again once if only judging shows their damage."""
-    from unperturbed.harness.campaign.execution import run_campaign
     from unperturbed.harness.campaign.manifest import Manifest
     from unperturbed.harness.campaign.traces import DamagedRunsError
     from unperturbed.harness.results.judge import judge
@@ -80,7 +90,7 @@ def run_and_judge(spec: CampaignSpec, folder: Path, progress: TerminalProgress) 
     repaired = False
     while True:
         with progress:
-            run_campaign(spec, folder, progress)
+            _runner(spec)(spec, folder, progress)
         progress.step("checking and writing the report")
         try:
             with progress:

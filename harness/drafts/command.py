@@ -23,6 +23,7 @@ from unperturbed.harness.drafts.saving import (
     quoted_list,
     without_placeholders,
 )
+from unperturbed.harness.spec.sections.campaign import MOST_RUNS
 from unperturbed.harness.spec.sections.program import PROGRAM_PATH
 from unperturbed.instrument.binaries.elf import read_binary
 
@@ -53,6 +54,10 @@ class Choices:
     runs: int | None = None
     environment: tuple[str, ...] = ()  # `NAME` passes a variable on, `NAME=VALUE` sets it
     stdin: str = ""  # The file that the program reads; `null` for none; '' for what standard input was redirected from
+    until_decided: bool = False  # Make runs until every verdict is decided
+    # at_most, max_hours: Limits; None for the defaults.
+    at_most: int | None = None
+    max_hours: float | None = None
 
 
 @dataclass(frozen=True)
@@ -182,10 +187,16 @@ class CommandSpec:
         lines += ["", "campaign:"]
         lines.append(f"  baseline_runs: {choices.baseline_runs or 10}           # hardware metrics alone")
         if self.calls:
-            lines.append(
-                f"  runs: {choices.runs or 10}                    # of each configuration with software metrics"
-            )
+            if not choices.until_decided:
+                lines.append(
+                    f"  runs: {choices.runs or 10}                    # of each configuration with software metrics"
+                )
             lines.append(f"  subsets: {{{_CALLS}: {quoted_list(self.calls)}}}   # counted together, in runs named so")
+        if choices.until_decided:
+            lines.append("  runs: until decided          # further runs for configurations whose verdict is open")
+            lines.append(f"  at_most: {choices.at_most or MOST_RUNS}")
+        if choices.max_hours is not None:
+            lines.append(f"  max_hours: {choices.max_hours:g}")
         lines.append("  seed: 1")
         return "\n".join(lines) + "\n"
 

@@ -20,8 +20,9 @@ from unperturbed.errors import DataError
 from unperturbed.harness.campaign.manifest import Manifest
 from unperturbed.harness.campaign.plan import configurations
 from unperturbed.harness.campaign.traces import scan_intervals, tidy_traces
-from unperturbed.harness.results.check import CheckOptions, check
+from unperturbed.harness.results.check import CheckOptions
 from unperturbed.harness.results.floor import floor_of, floor_of_baseline
+from unperturbed.harness.results.looks import check
 from unperturbed.harness.results.recorded import Traces, disturbed_runs, read_traces, recorded_campaign
 from unperturbed.harness.results.reporting import content_of
 from unperturbed.harness.results.verdicts import CampaignVerdicts

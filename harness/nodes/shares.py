@@ -75,7 +75,7 @@ def share_of(spec: CampaignSpec, number: int) -> CampaignSpec:
     design, count = spec.campaign, spec.nodes.count
     shares = {
         key: total // count + (number <= total % count)
-        for key, total in (("baseline_runs", design.baseline_runs), ("runs", design.runs))
+        for key, total in (("baseline_runs", design.baseline_runs), ("runs", design.most_runs))
     }
     update = {**shares, "seed": own_seed(spec, number)}
     return spec.model_copy(update={"campaign": design.model_copy(update=update)})

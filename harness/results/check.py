@@ -40,8 +40,12 @@ class CheckOptions:
     disturbed: Mapping[str, str] = field(default_factory=dict)  # Runs on a disturbed host, and what disturbed it
 
 
-def check(
-    spec: CampaignSpec, traces: Traces, how: CheckOptions = CheckOptions(), watch: Watch = unwatched
+STANDARD = CheckOptions()
+"""How a check is made where nothing else is requested."""
+
+
+def check_runs(
+    spec: CampaignSpec, traces: Traces, how: CheckOptions = STANDARD, watch: Watch = unwatched
 ) -> CampaignVerdicts:
     """Hold every configuration against the baseline, over all passes.
 

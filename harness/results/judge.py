@@ -19,7 +19,8 @@ from unperturbed.harness.campaign.manifest import Manifest
 from unperturbed.harness.campaign.plan import configurations
 from unperturbed.harness.campaign.progress import Watch, unwatched
 from unperturbed.harness.nodes.shares import difference_notes, done_runs, lacks, parts_of, reading, share_of, write_json
-from unperturbed.harness.results.check import CheckOptions, check
+from unperturbed.harness.results.check import CheckOptions
+from unperturbed.harness.results.looks import check
 from unperturbed.harness.results.recorded import Traces, disturbed_runs, read_traces
 from unperturbed.harness.results.reporting import content_of, write_results
 from unperturbed.harness.results.verdicts import CampaignVerdicts

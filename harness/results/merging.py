@@ -14,7 +14,8 @@ from unperturbed.common.wording import listing
 from unperturbed.errors import DataError, SpecError
 from unperturbed.harness.campaign.manifest import Manifest
 from unperturbed.harness.campaign.plan import configurations
-from unperturbed.harness.results.check import align_on, check
+from unperturbed.harness.results.check import align_on
+from unperturbed.harness.results.looks import check
 from unperturbed.harness.results.recorded import read_traces, recorded_campaign
 from unperturbed.harness.results.verdicts import CampaignVerdicts
 from unperturbed.harness.spec.campaign_spec import CampaignSpec

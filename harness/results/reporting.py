@@ -178,7 +178,7 @@ def _settings(spec: CampaignSpec, manifest: Manifest, traces: Mapping[str, tuple
         align_on=align_on(spec, baseline[0]) if baseline else (),
         anchor=spec.analysis.anchor,
         baseline_runs=spec.campaign.baseline_runs,
-        runs=spec.campaign.baseline_runs if spec.programs and not spec.measure.software else spec.campaign.runs,
+        runs=spec.campaign.baseline_runs if spec.programs and not spec.measure.software else spec.campaign.most_runs,
     )
 
 

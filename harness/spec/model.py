@@ -53,14 +53,19 @@ MAY_CHANGE, ADDED_LATER = Mark.MAY_CHANGE, Mark.ADDED_LATER
 
 ListOf = Strict(False)  # Marks a tuple: YAML has lists only
 Frozen = AfterValidator(MappingProxyType)  # Marks a mapping: nobody changes it afterwards
-AS_TEXT, AS_MAPPING, AS_LIST = "<text>", "<mapping>", "<list>"
-UNION_TAGS = frozenset({AS_TEXT, AS_MAPPING, AS_LIST})
+AS_TEXT, AS_MAPPING, AS_LIST, AS_NUMBER = "<text>", "<mapping>", "<list>", "<number>"
+UNION_TAGS = frozenset({AS_TEXT, AS_MAPPING, AS_LIST, AS_NUMBER})
 """Names that pydantic adds to the path of a value that may be a text, a list or a mapping."""
 
 
 def text_or_mapping(value: Any) -> str:
     """Return the tag of a value that is a text or a mapping, for pydantic's `Discriminator`."""
     return AS_MAPPING if isinstance(value, dict) else AS_TEXT
+
+
+def text_or_number(value: Any) -> str:
+    """Return the tag of a value that is a text or a number, for pydantic's `Discriminator`."""
+    return AS_TEXT if isinstance(value, str) and not value.strip().isdecimal() else AS_NUMBER
 
 
 def reading(source: Any, convert: Callable[[Any], Any]) -> GetPydanticSchema:

@@ -362,7 +362,7 @@ def plan_text(campaign: CampaignSpec, plan: Plan) -> str:
     # Fewer runs than certified a subset would leave the same subset undecided.
     # On nodes, `runs` is a total, and each node judges its share.
     shares = 1 if campaign.nodes is None else campaign.nodes.count
-    design["runs"] = max([campaign.campaign.runs, *(shares * subset.repetitions for subset in plan.subsets)])
+    design["runs"] = max([campaign.campaign.most_runs, *(shares * subset.repetitions for subset in plan.subsets)])
     _name_from_the_root(spec["program"], campaign.folder)
     what = "A certified plan" if plan.subsets else "What a search found"
     head = [

@@ -5,9 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Discriminator, Field, Tag
 
-from unperturbed.harness.spec.model import ADDED_LATER, MAY_CHANGE, Because, Draft, Frozen, Section, SpecKey, empty
+from unperturbed.harness.spec.model import (
+    ADDED_LATER,
+    AS_NUMBER,
+    AS_TEXT,
+    MAY_CHANGE,
+    Because,
+    Draft,
+    Frozen,
+    Section,
+    SpecKey,
+    empty,
+    text_or_number,
+)
 from unperturbed.harness.spec.sections._metrics import Metrics
 from unperturbed.harness.spec.sections.parameters import MOST_POINTS
 from unperturbed.harness.spec.sections.program import Compilers, Program, check_placeholders, check_words
@@ -23,6 +35,9 @@ PILOT = "pilot"
 REFERENCE = "reference"
 """Names of the configurations that a campaign has beside its subsets, and of the two runs that come before its plan."""
 
+MOST_RUNS = 60
+"""Most runs of a configuration until it is decided, where the spec names no other number."""
+
 RESERVED = (BASELINE, ANCHOR, PILOT, REFERENCE)  # Names that neither a subset nor another program can have
 SHAM_PREFIX = "sham-"  # Prefix of shams' names, which subsets must not have
 
@@ -37,10 +52,22 @@ class Design(Section):
     ] = Field(default=10, ge=5, le=10_000)
     """Runs of the baseline: the program without software metrics. You can increase it later."""
     runs: Annotated[
-        int, MAY_CHANGE, Because("with fewer, a configuration's own variation between runs is almost unknown")
-    ] = Field(default=5, ge=3, le=10_000)
+        Annotated[
+            int,
+            Field(ge=3, le=10_000),
+            Because("with fewer, a configuration's own variation between runs is almost unknown"),
+            Tag(AS_NUMBER),
+        ]
+        | Annotated[Literal["until decided"], Tag(AS_TEXT)],
+        Discriminator(text_or_number),
+        MAY_CHANGE,
+    ] = Field(default=5)
     """Runs of every other configuration. The anchor has at least five, because subsets are compared with it after
-    alignment. You can increase it later: the campaign then makes the further runs."""
+    alignment. You can increase it later: the campaign then makes the further runs. `until decided`: 10 runs of every
+    configuration, the baseline too, then more in steps of half as many or more, for configurations whose verdict is
+    open, up to `at_most`. Each verdict uses its share of `alpha`."""
+    at_most: int | None = Field(default=None, ge=10, le=1000, examples=[60])
+    """Most runs of a configuration with `runs: until decided`, where it is 60 by default."""
     subsets: Annotated[Mapping[FileName, Texts], Frozen] = Field(
         default_factory=empty, examples=[{"light": ["blocks"], "heavy": ["compares", "pushes"]}]
     )
@@ -76,6 +103,21 @@ class Design(Section):
     max_hours: Annotated[float | None, MAY_CHANGE] = Field(default=None, gt=0, le=100_000)
     """Hours after which no further run starts."""
 
+    @property
+    def until_decided(self) -> bool:
+        """Return whether runs are made until every configuration is decided."""
+        return self.runs == "until decided"
+
+    @property
+    def most_runs(self) -> int:
+        """Return the most runs that a configuration other than the baseline can have."""
+        return self.runs if isinstance(self.runs, int) else self.at_most or MOST_RUNS
+
+    @property
+    def most_baseline_runs(self) -> int:
+        """Return the most runs that the baseline can have."""
+        return max(self.baseline_runs, self.most_runs) if self.until_decided else self.baseline_runs
+
 
 def default_subsets(spec: CampaignSpec) -> Mapping[str, tuple[str, ...]]:
     """Return one subset of all software metrics but the anchor, or none; sorted, as the order of keys is no content."""
@@ -100,6 +142,14 @@ def _check(draft: Draft) -> None:
             path = ("measure", "software", metric)
             draft.report_key(path, f"`{metric}` is in no subset, so no run would measure it")
     _check_layouts(draft)
+    until_decided = draft.value("campaign", "runs") == "until decided"
+    if draft.has("campaign", "at_most") and not until_decided:
+        draft.report_key(("campaign", "at_most"), "`at_most` needs `runs: until decided`")
+    for key in ("nodes", "parameters") if until_decided else ():
+        if draft.has(key):
+            draft.report(
+                ("campaign", "runs"), f"`until decided` works on one host and not in a sweep: remove it, or `{key}`"
+            )
 
 
 def _check_name(draft: Draft, subset: str, path: YamlPath) -> None:

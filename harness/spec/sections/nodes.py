@@ -78,7 +78,7 @@ def _check(draft: Draft) -> None:
         return
     for key, runs, least in (
         ("baseline_runs", design.baseline_runs, LEAST_BASELINE_RUNS),
-        ("runs", design.runs, LEAST_RUNS),
+        ("runs", design.most_runs, LEAST_RUNS),
     ):
         if key == "runs" and not (spec.measure.software or spec.programs):
             continue  # the baseline alone

@@ -26,7 +26,7 @@ from unperturbed.analysis.perturbation import SEVERITY
 from unperturbed.collectors import Trace
 from unperturbed.errors import SpecError
 from unperturbed.harness.results import merging
-from unperturbed.harness.results.check import check
+from unperturbed.harness.results.looks import check
 from unperturbed.harness.results.recorded import Traces
 from unperturbed.harness.results.verdicts import CampaignVerdicts
 from unperturbed.harness.spec.campaign_spec import CampaignSpec

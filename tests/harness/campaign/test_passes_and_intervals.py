@@ -12,7 +12,7 @@ from unperturbed.collectors import Trace
 from unperturbed.common.wording import duration
 from unperturbed.harness.campaign import pilot
 from unperturbed.harness.campaign.manifest import Manifest
-from unperturbed.harness.results.check import check
+from unperturbed.harness.results.looks import check
 from unperturbed.harness.results.recorded import read_traces, recorded_campaign
 
 

@@ -1,0 +1,167 @@
+"""Verdicts of campaigns that run until they are decided: each look at its share of α, each configuration once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from unperturbed.analysis.looks import look_levels, plan_looks
+from unperturbed.analysis.perturbation import OPEN, Change, Verdict, VerdictName
+from unperturbed.analysis.totals import TotalChange
+from unperturbed.analysis.totals.verdict import TIMES, joint_verdict
+from unperturbed.common.wording import counted, listing
+from unperturbed.harness.campaign.plan import configurations
+from unperturbed.harness.campaign.progress import Watch, unwatched
+from unperturbed.harness.results.check import STANDARD, CheckOptions, check_runs
+from unperturbed.harness.results.recorded import Traces
+from unperturbed.harness.results.verdicts import CampaignVerdicts
+from unperturbed.harness.spec.campaign_spec import CampaignSpec
+from unperturbed.harness.spec.sections.campaign import BASELINE
+
+
+def check(
+    spec: CampaignSpec, traces: Traces, how: CheckOptions = STANDARD, watch: Watch = unwatched
+) -> CampaignVerdicts:
+    """Compare every configuration with the baseline; of a campaign until decided, look by look."""
+    if not spec.campaign.until_decided or how.method == "paper":
+        return check_runs(spec, traces, how, watch)
+    return look_at(spec, traces, how, watch).verdicts
+
+
+@dataclass
+class Looked:
+    """The verdicts after the looks that a campaign's runs allow."""
+
+    verdicts: CampaignVerdicts
+    decided: Mapping[str, int]  # Configuration to the runs after which it was decided
+    looks: tuple[int, ...]  # Runs of each configuration at the looks that were made
+
+
+def look_at(spec: CampaignSpec, traces: Traces, how: CheckOptions, watch: Watch = unwatched) -> Looked:
+    """Make the verdicts at each look in turn; a configuration that is decided keeps its verdict.
+
+    A look is made as soon as an open configuration has runs beyond the look before it: who judges a campaign that was
+    interrupted sees what its runs show so far.
+    """
+    looks = plan_looks(spec.campaign.most_runs)
+    levels = look_levels(spec.analysis.alpha, looks, looks[-1])
+    found = _Found()
+    for before, runs, level in zip((0, *looks), looks, levels, strict=False):
+        open_ = found.open_of(spec)
+        if found.looks and max((_last_repetition(traces, name) for name in open_), default=0) <= before:
+            break
+        found.add(_judged(spec, _first_runs(traces, runs), how, watch, level), spec, runs)
+    return Looked(found.joined(spec, traces, looks[-1]), found.decided, tuple(found.looks))
+
+
+@dataclass
+class _Found:
+    """Verdicts and totals of configurations, from the look at which each was decided, or from the last look."""
+
+    verdicts: dict[str, Verdict] = field(default_factory=dict)
+    totals: dict[str, tuple[TotalChange, ...]] = field(default_factory=dict)
+    decided: dict[str, int] = field(default_factory=dict)
+    looks: list[int] = field(default_factory=list)
+    last: CampaignVerdicts | None = None
+
+    def open_of(self, spec: CampaignSpec) -> list[str]:
+        """Return the configurations that are compared and not decided."""
+        return [item.name for item in configurations(spec) if item.name not in {BASELINE, *self.decided}]
+
+    def add(self, checked: CampaignVerdicts, spec: CampaignSpec, runs: int) -> None:
+        """Take the verdicts of a look on configurations that were open."""
+        for name in self.open_of(spec):
+            verdict, totals = checked.of(name), checked.totals.get(name, ())
+            if verdict is not None:
+                self.verdicts[name] = verdict
+            if totals:
+                self.totals[name] = totals
+            if is_decided(verdict, totals):
+                self.decided[name] = runs
+        self.looks.append(runs)
+        self.last = checked
+
+    def joined(self, spec: CampaignSpec, traces: Traces, most: int) -> CampaignVerdicts:
+        """Return the verdicts of all looks as one result."""
+        if self.last is None:
+            raise AssertionError("at least one look is made")
+        order = [item.name for item in configurations(spec)]
+        shares = [f"{name} after {counted(runs, 'run')}" for name, runs in self.decided.items()]
+        open_ = self.open_of(spec)
+        note = f"Verdicts were made after {listing(str(runs) for runs in self.looks)} runs of each configuration"
+        parts = [f"{note}, each at its share of α."]
+        if shares:
+            parts.append(f"Decided: {listing(shares)}.")
+        if open_:
+            parts.append(
+                f"Not decided: {listing(open_)}."
+                if self.looks[-1] >= most
+                else f"Not decided yet: {listing(open_)}; the campaign makes at most {most} runs of each."
+            )
+        return replace(
+            self.last,
+            verdicts=tuple(self.verdicts[name] for name in order if name in self.verdicts),
+            totals={name: self.totals[name] for name in order if name in self.totals},
+            traces=traces,
+            notes=(" ".join(parts), *self.last.notes),
+        )
+
+
+def is_decided(verdict: Verdict | None, totals: Sequence[TotalChange]) -> bool:
+    """Return whether more runs cannot change what a configuration's verdict says.
+
+    It is perturbed, or no change is left that more runs could decide; its totals likewise, apart from times, which tens
+    of runs rarely decide.
+    """
+    if verdict is None:
+        return False
+    open_ = any(change.is_open and change.more_runs_help for change in verdict.changes)
+    correlations = verdict.verdict == "perturbed" or not open_
+    counts: VerdictName = joint_verdict([change for change in totals if change.metric not in TIMES])
+    return correlations and (not totals or counts not in OPEN)
+
+
+def _last_repetition(traces: Traces, name: str) -> int:
+    """Return the number of the last repetition of a configuration that has a trace."""
+    every = [trace for found in traces.values() for trace in found.get(name, ())]
+    return max((int(trace.attributes["repetition"]) for trace in every), default=0)
+
+
+def _first_runs(traces: Traces, runs: int) -> Traces:
+    """Return the traces of the first repetitions of every configuration."""
+    return {
+        name: {
+            configuration: tuple(trace for trace in found if int(trace.attributes["repetition"]) <= runs)
+            for configuration, found in by_configuration.items()
+        }
+        for name, by_configuration in traces.items()
+    }
+
+
+def _judged(spec: CampaignSpec, traces: Traces, how: CheckOptions, watch: Watch, level: float) -> CampaignVerdicts:
+    """Judge runs at a look's level; p-values are scaled so that α is what they are compared with.
+
+    A p-value is multiplied by α / level: with shares of α that add up to α, it then holds over all looks.
+    """
+    alpha = spec.analysis.alpha
+    settings = spec.analysis.model_copy(update={"alpha": level})
+    checked = check_runs(spec.model_copy(update={"analysis": settings}), traces, how, watch)
+    factor = alpha / level
+    return replace(
+        checked,
+        verdicts=tuple(
+            replace(verdict, alpha=alpha, changes=tuple(_scaled(change, factor) for change in verdict.changes))
+            for verdict in checked.verdicts
+        ),
+        totals={name: tuple(_scaled_total(one, factor) for one in found) for name, found in checked.totals.items()},
+    )
+
+
+def _scaled(change: Change, factor: float) -> Change:
+    names = ("p", "p_corrected", "p_beyond", "p_beyond_corrected", "p_discovery")
+    return replace(change, **{name: min(1.0, factor * getattr(change, name)) for name in names})
+
+
+def _scaled_total(change: TotalChange, factor: float) -> TotalChange:
+    names = ("p", "p_corrected", "p_beyond", "p_beyond_corrected")
+    return replace(change, **{name: min(1.0, factor * getattr(change, name)) for name in names})

@@ -1,0 +1,67 @@
+"""Run a campaign until every configuration is decided: further runs go to those that are open."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+from unperturbed.analysis.looks import plan_looks
+from unperturbed.harness.campaign.execution import execute_plan, prepare_campaign
+from unperturbed.harness.campaign.manifest import Manifest
+from unperturbed.harness.campaign.plan import configurations, plan_batch
+from unperturbed.harness.campaign.progress import Progress
+from unperturbed.harness.campaign.traces import reopen_lost
+from unperturbed.harness.results.check import CheckOptions
+from unperturbed.harness.results.looks import look_at
+from unperturbed.harness.results.recorded import disturbed_runs, read_traces
+from unperturbed.harness.spec.campaign_spec import CampaignSpec
+from unperturbed.harness.spec.sections.campaign import ANCHOR, BASELINE
+
+
+def run_until_decided(spec: CampaignSpec, folder: Path, progress: Progress) -> None:
+    """Run a campaign look by look, or what is left of it; a resumed one continues at the look that it was at."""
+    looks = plan_looks(spec.campaign.most_runs)
+    with prepare_campaign(spec, folder, progress) as (session, samplings, manifest):
+        manifest.reopen()
+        reopen_lost(folder, manifest, progress)
+        passes = list(session.passes)
+        if manifest.runs("planned", hosts=False):  # of a look that was interrupted
+            execute_plan(session, samplings, manifest, progress)
+        for runs in looks:
+            open_ = _open(spec, folder, manifest)
+            if not open_:
+                break
+            _plan(spec, passes, manifest, [*_compared_with(spec, open_), *open_], runs)
+            execute_plan(session, samplings, manifest, progress)
+
+
+def _open(spec: CampaignSpec, folder: Path, manifest: Manifest) -> Sequence[str]:
+    """Return the configurations that the looks so far have not decided and whose runs do not fail."""
+    failed = {state.run.configuration for state in manifest.runs("failed", hosts=False)}
+    if BASELINE in failed:
+        return []
+    every = [item.name for item in configurations(spec) if item.name not in {BASELINE, *failed}]
+    if not manifest.has_done():
+        return every
+    options = CheckOptions(disturbed=disturbed_runs(manifest))
+    decided = look_at(spec, read_traces(folder, manifest), options).decided
+    return [name for name in every if name not in decided]
+
+
+def _compared_with(spec: CampaignSpec, open_: Collection[str]) -> Sequence[str]:
+    """Return the configurations that open ones are compared with, and that need as many runs."""
+    names = [item.name for item in configurations(spec)]
+    return [name for name in (BASELINE, ANCHOR) if name in names and name not in open_]
+
+
+def _plan(spec: CampaignSpec, passes: Sequence[str], manifest: Manifest, names: Sequence[str], runs: int) -> None:
+    """Plan the runs up to a look that are not planned yet."""
+    before = [state.run for state in manifest.runs(hosts=False)]
+    had = Counter(run.configuration for run in before if run.pass_name == passes[0])
+    more = {name: runs - had[name] for name in names if had[name] < runs}
+    if more:
+        design = spec.campaign
+        manifest.plan(
+            plan_batch(more, passes, seed=design.seed, before=before, order=design.order, layouts=design.layouts)
+        )
