@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from unperturbed.analysis.looks import plan_looks
+from unperturbed.common.wording import listing
 from unperturbed.harness.campaign.execution import execute_plan, prepare_campaign
 from unperturbed.harness.campaign.manifest import Manifest
 from unperturbed.harness.campaign.plan import configurations, plan_batch
@@ -32,6 +33,8 @@ def run_until_decided(spec: CampaignSpec, folder: Path, progress: Progress) -> N
             open_ = _open(spec, folder, manifest)
             if not open_:
                 break
+            if manifest.has_done():
+                progress.step(f"not decided yet: {listing(open_)}; up to {runs} runs of each")
             _plan(spec, passes, manifest, [*_compared_with(spec, open_), *open_], runs)
             execute_plan(session, samplings, manifest, progress)
 

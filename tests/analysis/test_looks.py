@@ -1,0 +1,44 @@
+"""Looks at a growing campaign: their numbers of runs, and levels that add up to α."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import norm
+
+from unperturbed.analysis.looks import FIRST_LOOK, look_levels, plan_looks, spent_alpha
+
+
+@given(st.integers(3, 1000))
+def test_looks_end_at_the_most_runs(most: int) -> None:
+    looks = plan_looks(most)
+    assert looks[0] == min(FIRST_LOOK, most)
+    assert looks[-1] == most
+    assert len(looks) <= 6
+    # A last step may be shorter than half as many runs again.
+    assert all(later >= 1.4 * earlier for earlier, later in list(pairwise(looks))[:-1])
+
+
+@given(st.integers(10, 1000), st.floats(0.001, 0.2))
+def test_the_levels_add_up_to_alpha(most: int, alpha: float) -> None:
+    looks = plan_looks(most)
+    levels = look_levels(alpha, looks, most)
+    assert sum(levels) == pytest.approx(alpha)
+    assert list(levels) == sorted(levels)
+
+
+def test_the_function_is_that_of_lan_and_demets() -> None:
+    # Table 1 of Lan and DeMets (1983) has α*₁(t) = 2 − 2Φ(z_{α/2} / √t).
+    for fraction in (0.2, 0.4, 0.6, 0.8):
+        expected = 2 - 2 * norm.cdf(norm.ppf(1 - 0.05 / 2) / fraction**0.5)
+        assert spent_alpha(0.05, fraction) == pytest.approx(expected, rel=1e-9)
+    assert spent_alpha(0.05, 1.0) == 0.05
+
+
+def test_what_was_spent_is_not_spent_again() -> None:
+    levels = look_levels(0.05, (40, 60), 60, spent=0.03)
+    assert levels[0] == 0.0
+    assert sum(levels) == pytest.approx(0.02)

@@ -1,0 +1,163 @@
+"""Campaigns that run until they are decided: further runs for open configurations, levels of looks, resuming."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.analysis.simulate import MILESTONE, equicorrelated, program, with_pair
+from tests.analysis.simulate import run as simulated_run
+from tests.harness.phases_campaign import unperturbed, verdicts, write_spec
+from unperturbed.analysis.looks import look_levels, plan_looks
+from unperturbed.collectors.data import Metric, Trace
+from unperturbed.harness.campaign.manifest import Manifest
+from unperturbed.harness.results.check import STANDARD, check_runs
+from unperturbed.harness.results.looks import look_at
+from unperturbed.harness.results.recorded import Traces
+from unperturbed.harness.spec.campaign_spec import CampaignSpec
+from unperturbed.harness.spec.load import load_spec, parse_spec
+from unperturbed.harness.spec.yaml import InvalidSpec
+
+METRICS = ("PAPI_L1_DCM", "PAPI_BR_MSP", "PAPI_SR_INS")
+
+
+def _spec(folder: Path) -> CampaignSpec:
+    return load_spec(
+        write_spec(
+            folder,
+            campaign__runs="until decided",
+            analysis__anchor=None,
+            analysis__align_on=None,
+            analysis__totals={"default": "50 %"},
+            measure__software={"steps": {"loop": "walk"}},
+            measure__hardware=list(METRICS),
+            measure__derived={},
+        )
+    )
+
+
+def _traces(runs: int, *, fall: float = 0.0) -> Traces:
+    """Return runs of a simulated program; in `steps` the correlation of one pair falls."""
+    rng = np.random.default_rng(1)
+    same = program(rng, correlation=equicorrelated(3, 0.6), run_effect=0.02)
+    changed = with_pair(same.correlation, (0, 1), 0.6 - fall)
+    return {
+        "main": {
+            name: tuple(_renamed(simulated_run(same, rng, correlation=correlation), name, at) for at in range(runs))
+            for name, correlation in (("baseline", same.correlation), ("steps", changed))
+        }
+    }
+
+
+def _renamed(trace: Trace, configuration: str, at: int) -> Trace:
+    """Return a simulated run as a run of a campaign: with names of real metrics, and its repetition."""
+    own = dict(zip(METRICS, ("H0", "H1", "H2"), strict=True))
+    return Trace.from_columns(
+        [*(Metric(name, "hardware", source="simulation") for name in METRICS), Metric("steps", "software")],
+        {**{name: trace[source] for name, source in own.items()}, "steps": trace[MILESTONE]},
+        begin_ns=trace.begin_ns,
+        end_ns=trace.end_ns,
+        attributes={
+            **trace.attributes,
+            "run": f"{configuration}-{at}",
+            "configuration": configuration,
+            "repetition": at + 1,
+            "block": at,
+            "environment_pad_bytes": at,
+        },
+    )
+
+
+def test_a_look_is_judged_at_its_share_of_alpha(tmp_path: Path) -> None:
+    spec = _spec(tmp_path)
+    looks = plan_looks(60)
+    levels = look_levels(0.05, looks, 60)
+    looked = look_at(spec, _traces(looks[1]), STANDARD)
+    assert looked.looks == looks[:2]
+    settings = spec.analysis.model_copy(update={"alpha": levels[1]})
+    plain = check_runs(spec.model_copy(update={"analysis": settings}), _traces(looks[1])).verdicts[0]
+    (verdict,) = looked.verdicts.verdicts
+    assert verdict.alpha == 0.05
+    assert verdict.verdict == plain.verdict
+    for change, other in zip(verdict.changes, plain.changes, strict=True):
+        assert (change.low, change.high, change.verdict) == (other.low, other.high, other.verdict)
+        assert change.p_corrected == pytest.approx(min(1, other.p_corrected * 0.05 / levels[1]))
+
+
+def test_a_decided_configuration_keeps_its_verdict(tmp_path: Path) -> None:
+    spec = _spec(tmp_path)
+    first = look_at(spec, _traces(15, fall=0.5), STANDARD)
+    assert first.decided == {"steps": 15}
+    later = look_at(spec, _traces(33, fall=0.5), STANDARD)
+    assert later.looks == (10, 15)
+    assert later.verdicts.verdicts[0].verdict == "perturbed"
+    assert len(later.verdicts.verdicts[0].changes[0].reference) == 15
+    assert "Decided: steps after 15 runs." in later.verdicts.notes[0]
+
+
+def test_runs_that_exist_are_judged_before_the_first_look_is_complete(tmp_path: Path) -> None:
+    looked = look_at(_spec(tmp_path), _traces(6), STANDARD)
+    assert looked.looks == (10,)
+    assert len(looked.verdicts.verdicts[0].changes[0].observed) == 6
+
+
+@pytest.mark.parametrize(
+    ("design", "said"),
+    [
+        ("{runs: until decided, at_most: 5}", "`at_most` is 5, but must be at least 10"),
+        ("{runs: until it is decided}", "use `until decided`"),
+        ("{at_most: 20}", "`at_most` needs `runs: until decided`"),
+    ],
+)
+def test_faults_of_the_design(tmp_path: Path, design: str, said: str) -> None:
+    text = f"name: x\nprogram: {{run: /bin/true}}\nmeasure: {{hardware: [PAPI_TOT_INS]}}\ncampaign: {design}\n"
+    with pytest.raises(InvalidSpec, match=re.escape(said)):
+        parse_spec(text, "x.yaml", tmp_path)
+
+
+@pytest.fixture(scope="module")
+def grown(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A campaign with a tolerance that ten runs rarely decide."""
+    folder = tmp_path_factory.mktemp("until")
+    spec = write_spec(
+        folder,
+        campaign__runs="until decided",
+        campaign__at_most=15,
+        campaign__baseline_runs=5,
+        analysis__tolerance=0.0005,
+    )
+    done = unperturbed(folder, "run", spec)
+    assert done.returncode in (0, 4), done.stderr
+    (folder / "said").write_text(done.stderr)
+    return folder
+
+
+def _counts(folder: Path) -> Counter[str]:
+    with Manifest(folder / "campaigns" / "phases" / "campaign.sqlite", read_only=True) as manifest:
+        return Counter(state.run.configuration for state in manifest.runs("done"))
+
+
+def test_runs_go_to_configurations_that_are_open(grown: Path) -> None:
+    counts = _counts(grown)
+    found = verdicts(grown / "campaigns" / "phases")
+    (note,) = (note for note in found["notes"] if note.startswith("Verdicts were made after"))
+    assert set(counts) == {"baseline", "anchor", "steps"}
+    assert counts["baseline"] in plan_looks(15)
+    assert counts["steps"] == 10  # perturbed at the first look
+    assert "steps after 10 runs" in note
+    by_name = {verdict["configuration"]: verdict for verdict in found["verdicts"]}
+    assert by_name["steps"]["verdict"] == "perturbed"
+    assert by_name["steps"]["alpha"] == 0.05
+    if counts["baseline"] == 15:
+        assert "not decided yet: anchor; up to 15 runs of each" in " ".join((grown / "said").read_text().split())
+
+
+def test_a_decided_campaign_makes_no_further_runs(grown: Path) -> None:
+    before = _counts(grown)
+    again = unperturbed(grown, "run", "spec.yaml")
+    assert again.returncode in (0, 4), again.stderr
+    assert _counts(grown) == before
