@@ -27,7 +27,7 @@ DECIDED = ("unperturbed", "perturbed")
 
 def looks_header() -> Iterator[str]:
     """The header of the table of campaigns until they are decided."""
-    heads = ["compared", "spread", "changed by", "looks", "any shown", "all accepted", "any called perturbed"]
+    heads = ["compared", "spread", "changed by", "any shown", "all accepted", "any called perturbed"]
     yield from header([*heads, "decided", "runs, mean", "decided by 10 runs", f"decided by {MOST} runs"])
 
 
@@ -48,7 +48,6 @@ def _cells(found: Sequence[tuple[Sequence[str], int, Sequence[str], Sequence[str
         return share([float((all if every else any)(name in wanted for name in each)) for each in names])
 
     cells = [
-        f"{', '.join(map(str, plan_looks(MOST)))}",
         part(verdicts, "perturbed", "shifted"),
         part(verdicts, "unperturbed", every=True),
         part(verdicts, "perturbed"),
