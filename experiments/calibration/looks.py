@@ -75,8 +75,8 @@ def _campaign(
         verdicts = judge(noise[:, :runs], tolerance, times, level)
         if _is_decided(verdicts):
             break
-    fixed = [judge(noise[:, :count], tolerance, times, ALPHA) for count in (looks[0], MOST)]
-    return verdicts, runs, *fixed
+    first, last = (judge(noise[:, :count], tolerance, times, ALPHA) for count in (looks[0], MOST))
+    return verdicts, runs, first, last
 
 
 def _judge_totals(noise: FloatArray, tolerance: float, times: float, alpha: float) -> Sequence[str]:
